@@ -111,10 +111,11 @@ def certify(
         Count a prediction as changed once its lead falls to this (a number for each test node, or one for all), not to
         zero: with two classes, the signed score; with more, the predicted class's score minus the highest other one.
         Scores are in units in which labels are trained to ±1. :func:`labelcert.finite_margin` measures such margins.
-    kernel_error : float, (m, m) array, or (2, m, m) array
+    kernel_error : float, (m, m) array, (2, m, m) array, or (2, n, m, m) array
         How far each entry of ``K_train`` may be from the kernel that is meant; two numbers for each entry say how far
-        it may be below and above. Radii then hold for every positive semidefinite kernel within these errors. Upper
-        ends are those of the given kernel. For the hinge and the square loss.
+        it may be below and above, and with four axes each test node has errors of its own. Radii then hold for every
+        positive semidefinite kernel within these errors. Upper ends are those of the given kernel. For the hinge and
+        the square loss.
     test_kernel_error : float, (n, m) array, or (2, n, m) array
         The same for ``K_test``.
     metrics : sequence of Metric

@@ -61,7 +61,8 @@ class GivenKernel:
     intercept: bool = False
     drops_to: str = ""
     kernel_error: npt.ArrayLike = 0.0
-    """How far entries of ``K_train`` may be off: a number, an (m, m) array, or (2, m, m) below and above."""
+    """How far entries of ``K_train`` may be off: a number, an (m, m) array, or (2, m, m) below and above; or
+    (2, n, m, m), for each row of ``K_test`` that kernel which it is compared with."""
     test_kernel_error: npt.ArrayLike = 0.0
     """The same for ``K_test``."""
 
@@ -78,7 +79,7 @@ class GivenKernel:
         """How far entries may be below and above, of both kernels."""
         m, n = problem.m, problem.n_test
         return (
-            validation.check_errors("kernel_error", self.kernel_error, (m, m)),
+            validation.check_errors("kernel_error", self.kernel_error, (m, m), rows=n),
             validation.check_errors("test_kernel_error", self.test_kernel_error, (n, m)),
         )
 

@@ -40,7 +40,7 @@ Examples:
   labelcert certify --edges edges.csv --labels labels.csv --votes votes.csv --max-annotators 2
       Several votes for each label: predictions that two dishonest annotators change.
   labelcert certify karate --poison-features labeled --radius 0.01 --max-flips 2
-      The features of labelled nodes may change a little, and two labels besides.
+      The features of labelled nodes may change a little, and two labels besides (also: --backdoor).
   labelcert certify cora-ml-b --per-class 150 --test collective --parts 30
       600 labels in 30 parts, each with a model of its own: mean scores decide."""
 
@@ -120,11 +120,16 @@ def _check_parts(given: dict[str, Any]) -> None:
 
 def _check_poison(given: dict[str, Any]) -> None:
     """Refuse what says nothing about poisoned features, or cannot be answered with them."""
-    if (given["poison_features"] is None) != (given["radius"] is None):
-        raise InvalidInput("--poison-features and --radius belong together: who may change features, and by how much")
-    if given["poison_features"] is not None:
+    poisoned = given["poison_features"] is not None or given["backdoor"]
+    if poisoned != (given["radius"] is not None):
+        raise InvalidInput(
+            "--poison-features (or --backdoor) and --radius belong together: who may change features, and by how much"
+        )
+    if poisoned:
         if given["width"] is not None:
-            raise InvalidInput("--width measures networks on the given features; leave out --poison-features")
+            raise InvalidInput(
+                "--width measures networks on the given features; leave out --poison-features and --backdoor"
+            )
         predictor = support.MACHINE if given["parts"] is None else support.MEAN
         support.require(
             support.Request(predictor=predictor, loss=given["loss"], engine=given["engine"], uncertain=True)

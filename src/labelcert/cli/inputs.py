@@ -134,20 +134,28 @@ def with_true_labels(asked: GraphRequest, given: Mapping[str, Any]) -> Graph:
 def read_poison(given: Mapping[str, Any], graph: Graph) -> FeaturePoison | None:
     """Whose features may change, and by how much."""
     text = given["poison_features"]
-    if text is None:
+    if given["radius"] is None:
         return None
-    ball = FeatureBall(given["radius"], given["norm"])
+    return FeaturePoison(
+        _poisoned(text, graph), FeatureBall(given["radius"], given["norm"]), given["seed"], given["backdoor"]
+    )
+
+
+def _poisoned(text: str | None, graph: Graph) -> Any:
+    """A word, a share, or nodes; nobody, where only backdoors are asked for."""
+    if text is None:
+        return []
     if text in EVERYBODY:
-        return FeaturePoison(text, ball)
-    if text.endswith("%"):
-        try:
-            share = float(text[:-1]) / 100
-        except ValueError:
-            share = -1.0
-        if not 0.0 < share <= 1.0:
-            raise InvalidInput(f"--poison-features takes a share between 0% and 100%, got {text!r}")
-        return FeaturePoison("all" if share == 1.0 else share, ball, given["seed"])
-    return FeaturePoison(parse_nodes(graph, text, "--poison-features"), ball)
+        return text
+    if not text.endswith("%"):
+        return parse_nodes(graph, text, "--poison-features")
+    try:
+        share = float(text[:-1]) / 100
+    except ValueError:
+        share = -1.0
+    if not 0.0 < share <= 1.0:
+        raise InvalidInput(f"--poison-features takes a share between 0% and 100%, got {text!r}")
+    return "all" if share == 1.0 else share
 
 
 def shows_progress(given: Mapping[str, Any]) -> bool:

@@ -176,6 +176,7 @@ POISON_OPTIONS = OptionGroup(
     ),
     option("--radius", float, "By how much the features of each may change; with --norm 0, how many entries."),
     option("--norm", NORMS, "In which norm; 0 counts entries that change by at most 1, as binary ones do.", "inf"),
+    option("--backdoor", bool, "The features of each test node may change as well, one test node at a time."),
 )
 
 WORK_OPTIONS = OptionGroup(
@@ -190,7 +191,12 @@ WORK_OPTIONS = OptionGroup(
         metavar="SECONDS",
     ),
     option("--collective/--no-collective", bool, "Whether the collective curve is wanted.", True),
-    option("--time-limit", float, "For each certificate, after its kernel; what is open then comes as intervals.", metavar="SECONDS"),
+    option(
+        "--time-limit",
+        float,
+        "For each certificate, after its kernel; what is open then comes as intervals.",
+        metavar="SECONDS",
+    ),
     option("--margin", float, "Count a prediction as changed once its lead falls to this, not to zero.", 0.0),
     option(
         "--width",

@@ -159,7 +159,9 @@ def plan_study(study: Study, given: dict[str, Any], graphs: Graphs | None = None
     """The study with what the command line overrides, and all its cells."""
     own = {word: given[word] for word in ("variant", "hyperparameters")}
     with noted(given):
-        return expand(study.changed(seeds=_seeds(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"]))
+        return expand(
+            study.changed(seeds=seeds_named(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"])
+        )
 
 
 def run_study(plan: StudyPlan, out: Path, given: dict[str, Any], *, imitated: StudyReport | None = None) -> RanStudy:
@@ -214,7 +216,8 @@ def has_failed(ran: RanStudy) -> bool:
     return any(not reason.startswith("not available offline") for reason in ran.outcome.reasons)
 
 
-def _seeds(text: str | None) -> tuple[int, ...] | None:
+def seeds_named(text: str | None) -> tuple[int, ...] | None:
+    """The seeds that a command line names; None where it names none."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",") if part.strip()]

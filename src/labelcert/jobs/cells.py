@@ -18,7 +18,7 @@ import numpy as np
 from labelcert._version import NUMERICS
 from labelcert.arrays import Int
 from labelcert.attacks import ATTACKS, attack
-from labelcert.baselines import BASELINES, certify_baseline
+from labelcert.baselines import BASELINES, certify_baseline, certify_sanitized
 from labelcert.certificate import Certificate
 from labelcert.certificate.metric import Metric
 from labelcert.certification import GraphCertifier
@@ -28,6 +28,7 @@ from labelcert.jobs.store import canonical
 from labelcert.losses.cross_validation import C_GRID, FOLDS
 from labelcert.models import Model, Recipe, name_of
 from labelcert.pipeline import choose_model
+from labelcert.poisoning import FeaturePoison
 from labelcert.problem import Threat
 from labelcert.rechecking import recheck
 
@@ -43,6 +44,7 @@ ATTACK = "attack:"
 USING: dict[str, Callable[..., Certificate]] = {
     **{name: partial(certify_baseline, using=name) for name in BASELINES},
     **{f"{ATTACK}{name}": partial(attack, using=name) for name in ATTACKS},
+    "sanitized": certify_sanitized,
 }
 """What a model of a study may be certified with, instead of `labelcert.certify`; a further registry is one more line.
 
@@ -229,6 +231,27 @@ class RecheckedCell(Cell):
             chosen = recipe.certify(certifier, self.test, using=recheck, **how).labels
         threat = Threat(trusted=np.isin(np.arange(m), chosen))
         return self.certified(recipe, certifier, workers, threat=threat), {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PoisonedCell(Cell):
+    """A certificate of nodes whose features may be poisoned."""
+
+    poison: FeaturePoison
+
+    def decides(self, job: Job) -> dict[str, Any]:
+        """With the nodes, and by how much they may change."""
+        ball = self.poison.ball
+        how = {"radius": ball.radius, "norm": ball.norm, "backdoor": self.poison.backdoor}
+        return {**super().decides(job), "poison": {"nodes": digest(self.poison.nodes), **how}}
+
+    def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
+        """Bound the kernel, and certify."""
+        recipe = self.settled(job)
+        using = self.poison.using(recipe.model, job.graph, job.labeled, self.test, inductive=job.inductive)
+        how: dict[str, Any] = {"max_flips": self.max_flips, "time_limit": self.time_limit, "workers": workers}
+        how |= {"collective": self.collective, "engine": self.engine}
+        return recipe.certify(certifier, self.test, using=using, **how), {}
 
 
 CELLS: dict[str, Callable[..., Cell]] = {}

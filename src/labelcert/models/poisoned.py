@@ -18,6 +18,7 @@ With test nodes that join after training, both graphs are looked at as one, side
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -187,39 +188,103 @@ def kernel_bounds(
     >>> test.low.round(6).tolist(), test.high.round(6).tolist()
     ([[5.0]], [[7.0]])
     """
-    if not model.has_network or getattr(model, "variant", "exact") != "exact":
-        raise InvalidInput(
-            f"kernels under poisoned features are bounded for networks with variant='exact', got {model!r}; use one of "
-            "gcn, sgc, graphsage, gin, appnp, ppnp, the skip connections, mlp or linear"
-        )
-    before, after = model._views(graph, labeled, test, inductive=inductive)
-    given, n = np.asarray(poisoned, dtype=bool), int(graph.adjacency.shape[0])
-    if not inductive:
-        nodes, architecture = np.concatenate([before.nodes, after.nodes]), model._architecture(graph.adjacency)
-        whole, rows = _Poisoned(after.features, given, ball), None
-        if architecture.propagate is not None:
-            rows = architecture.propagation_rows(nodes)
-    else:
+    views = PoisonedViews.of(model, graph, labeled, test, inductive=inductive)
+    return views.bounds(np.asarray(poisoned, dtype=bool), ball, np.arange(views.test.size))
+
+
+@dataclass(frozen=True, eq=False)
+class PoisonedViews:
+    """The graph that a model sees, or both of them side by side, before and after test nodes join."""
+
+    architecture: Architecture
+    features: Features
+    origin: Int
+    """(N,) node of the user's graph that each row is."""
+    labeled: Int
+    test: Int
+    """(m,) and (n,) rows."""
+    labeled_from: Float | None
+    test_from: Float | None
+    """(m, N) and (n, N) what the last propagation takes from each row, of models that have one."""
+
+    @classmethod
+    def of(
+        cls, model: Model, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool
+    ) -> PoisonedViews:
+        """As in `kernel_bounds`."""
+        if not model.has_network or getattr(model, "variant", "exact") != "exact":
+            raise InvalidInput(
+                f"kernels under poisoned features are bounded for networks with variant='exact', got {model!r}; use "
+                "one of gcn, sgc, graphsage, gin, appnp, ppnp, the skip connections, mlp or linear"
+            )
+        before, after = model._views(graph, labeled, test, inductive=inductive)
+        n = int(graph.adjacency.shape[0])
+        if not inductive:
+            one, everybody = model._architecture(graph.adjacency), np.arange(n)
+            rows = (one.propagation_rows(before.nodes), one.propagation_rows(after.nodes))
+            return cls(one, after.features, everybody, before.nodes, after.nodes, *rows)
         kept = np.setdiff1d(np.arange(n), after.nodes)
         first, second = model._architecture(before.adjacency), model._architecture(after.adjacency)
-        nodes = np.concatenate([before.nodes, kept.size + after.nodes])
-        whole = _Poisoned(_stacked(before.features, after.features), np.concatenate([given[kept], given]), ball)
-        architecture = _side_by_side(first, second)
-        rows = None
-        if first.propagate is not None:
-            left, right = first.propagation_rows(before.nodes), second.propagation_rows(after.nodes)
-            assert left is not None
-            assert right is not None
-            rows = np.block([[left, np.zeros((len(left), n))], [np.zeros((len(right), kept.size)), right]])
-    if rows is None:
-        theta = _recursion(architecture, whole, nodes)
-    else:
-        theta = _recursion(architecture, whole, np.arange(whole.poisoned.size)).between(rows)
-    m = before.nodes.size
-    return (
-        Interval(theta.low[:m, :m], theta.high[:m, :m]),
-        Interval(np.ascontiguousarray(theta.low[m:, :m]), np.ascontiguousarray(theta.high[m:, :m])),
-    )
+        left, right = first.propagation_rows(before.nodes), second.propagation_rows(after.nodes)
+        if left is not None and right is not None:
+            left = np.hstack([left, np.zeros((len(left), n))])
+            right = np.hstack([np.zeros((len(right), kept.size)), right])
+        return cls(
+            _side_by_side(first, second),
+            _stacked(before.features, after.features),
+            np.concatenate([kept, np.arange(n)]),
+            before.nodes,
+            kept.size + after.nodes,
+            left,
+            right,
+        )
+
+    def bounds(self, poisoned: Bool, ball: FeatureBall, which: Int) -> tuple[Interval, Interval]:
+        """Of both blocks, for some test nodes."""
+        if self.labeled_from is None:
+            nodes = np.concatenate([self.labeled, self.test[which]])
+            return self._cut(
+                _recursion(self.architecture, _Poisoned(self.features, poisoned[self.origin], ball), nodes)
+            )
+        return self._propagated(self._everywhere(poisoned, ball), which)
+
+    def each_alone(self, poisoned: Bool, ball: FeatureBall) -> Iterator[tuple[Interval, Interval]]:
+        """Of both blocks, for each test node: where its own features may change, too, and not those of the others.
+
+        Where features are propagated after the last layer, its kernel is a matter of pairs of nodes, so that one node
+        changes one row and one column; there, two of them that are tested count as both poisoned.
+        """
+        tested = np.isin(np.arange(poisoned.size), self.origin[self.test])
+        if self.labeled_from is not None:
+            before, after = self._everywhere(poisoned, ball), self._everywhere(poisoned | tested, ball)
+        for k, row in enumerate(self.test.tolist()):
+            if self.labeled_from is None:
+                own = poisoned.copy()
+                own[self.origin[row]] = True
+                yield self.bounds(own, ball, np.array([k]))
+                continue
+            theta = Interval(before.low.copy(), before.high.copy())
+            for end, other in ((theta.low, after.low), (theta.high, after.high)):
+                end[row], end[:, row] = other[row], other[:, row]
+            yield self._propagated(theta, np.array([k]))
+
+    def _everywhere(self, poisoned: Bool, ball: FeatureBall) -> Interval:
+        """The kernel of the last layer among all rows."""
+        whole = _Poisoned(self.features, poisoned[self.origin], ball)
+        return _recursion(self.architecture, whole, np.arange(self.origin.size))
+
+    def _propagated(self, theta: Interval, which: Int) -> tuple[Interval, Interval]:
+        assert self.labeled_from is not None
+        assert self.test_from is not None
+        return self._cut(theta.between(np.vstack([self.labeled_from, self.test_from[which]])))
+
+    def _cut(self, theta: Interval) -> tuple[Interval, Interval]:
+        """Into both blocks."""
+        m = self.labeled.size
+        return (
+            Interval(theta.low[:m, :m], theta.high[:m, :m]),
+            Interval(np.ascontiguousarray(theta.low[m:, :m]), np.ascontiguousarray(theta.high[m:, :m])),
+        )
 
 
 def _stacked(first: Features, second: Features) -> Features:

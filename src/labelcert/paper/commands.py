@@ -23,11 +23,13 @@ from labelcert.cli.study_commands import (
     has_failed,
     plan_study,
     run_study,
+    seeds_named,
     show_study,
 )
 from labelcert.files import write_text
 from labelcert.paper.claims import NEEDED, Found, claims_sheet
 from labelcert.paper.collapse_report import collapsed_curves
+from labelcert.paper.hyperparameters import hyperparameter_sheets
 from labelcert.paper.moving import moved_labels
 from labelcert.paper.paper_studies import BEYOND, ORDER, paper_study
 from labelcert.paper.published import HOURS_PER_COLLECTIVE_CERTIFICATE
@@ -38,8 +40,8 @@ from labelcert.studies.report import Sheet, StudyReport
 from labelcert.studies.schema import Kind
 from labelcert.studies.tidy_tables import means, tidy
 
-CLAIMED = "claims"
-"""What stands for a verdict on each claim of the text."""
+CLAIMED, CROSS_VALIDATED = "claims", "hyperparameters"
+"""What stands for a verdict on each claim of the text, and for the paper's protocol of choosing C."""
 
 WHY_THEY_DIFFER = (
     "Each cell: our number with exact kernels, which follow the paper's formulas; in brackets, the same with the "
@@ -56,12 +58,14 @@ Examples:
       All studies. Results in the folder are reused.
   labelcert reproduce claims --out results
       Which claims of the text hold.
+  labelcert reproduce hyperparameters --out results
+      Whether cross-validation returns the paper's C.
   labelcert reproduce csbm --variant published
       Use the kernels of the published code, for comparison."""
 
 
 @click.command("reproduce", epilog=EXAMPLES)
-@click.argument("name", required=False, metavar="[NAME, all or claims]")
+@click.argument("name", required=False, metavar="[NAME, all, claims or hyperparameters]")
 @click.option("--list", "listed", is_flag=True, help="List the studies of the paper.")
 @OUT_OPTION
 @STUDY_OPTIONS
@@ -71,6 +75,9 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
     if listed or name is None:
         rows = [(known, paper_study(known).title, paper_study(known).where) for known in ORDER]
         print_table(tables.listing("Studies of the paper", ("name", "what it shows", "where in the paper"), rows))
+        return
+    if name == CROSS_VALIDATED:
+        _show_hyperparameters(out, given)
         return
     several = {"all": [known for known in ORDER if known not in BEYOND], CLAIMED: NEEDED}
     names = several.get(name, (name,))
@@ -90,6 +97,15 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
         _judge(finished, out, keep_old=given["keep_old"])
     if any(has_failed(ran) for ran in finished):
         sys.exit(EXIT_FAILED)
+
+
+def _show_hyperparameters(out: Path, given: dict[str, Any]) -> None:
+    """Print and write what cross-validation returns."""
+    sheets = hyperparameter_sheets(Graphs(given["data_dir"]), seeds_named(given["seeds"]))
+    for sheet in sheets:
+        print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / "hyperparameters.md", "\n".join(sheet.markdown() for sheet in sheets))
 
 
 def _imitated(study: Study, given: dict[str, Any], graphs: Graphs, out: Path) -> StudyReport:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,8 @@ from labelcert.losses import get_loss
 from labelcert.models import Model
 from labelcert.models.base import GraphLike
 from labelcert.models.poisoned import FeatureBall
-from labelcert.poisoning.asking import FeaturePoison
+from labelcert.poisoning.asking import FeaturePoison, PoisonOptions
+from labelcert.problem.validation import check_seconds
 
 STEP = 1e-3
 """Length of a finite difference, as a share of the radius."""
@@ -35,7 +37,8 @@ class FeatureAttack:
     changed : (n,) array
         Test nodes whose prediction some features that were found change, by training on them from scratch.
     additions : list of (p, d) arrays
-        What is added to the features of the poisoned nodes, in each attack.
+        What is added to the features of the poisoned nodes, in each attack; with backdoors, in the order of nodes, to
+        those of the test node, too.
     attack_of : (n,) array
         Which attack changes each node; -1 for none.
     poisoned : (p,) array
@@ -74,18 +77,24 @@ class _Attacked:
 class _Contest:
     """One model on one graph, and what features do to the leads of its test nodes."""
 
-    def __init__(self, model: Model, graph: GraphLike, labeled: Int, test: Int, nodes: Int, inductive: bool) -> None:
+    def __init__(self, model: Model, graph: GraphLike, labeled: Int, test: Int, inductive: bool) -> None:
         # C is chosen once, on the features as they are.
         self.model = model.settled(graph, labeled, test, inductive=inductive)
-        self.graph, self.labeled, self.test, self.nodes = graph, labeled, test, nodes
+        self.graph, self.labeled, self.test = graph, labeled, test
         self.inductive, self.tried = inductive, 0
         given: Any = graph.features
         self.features: Float = np.array(given if isinstance(given, np.ndarray) else given.toarray(), dtype=np.float64)
         self.codes = np.unique(np.asarray(graph.labels)[labeled], return_inverse=True)[1]
         self.K = int(self.codes.max()) + 1
-        scores = self._scores(np.zeros((nodes.size, self.features.shape[1])))
-        self.predicted = scores.argmax(axis=0)
-        self.clean = self.predictions(np.zeros((nodes.size, self.features.shape[1])))
+        self.nodes = np.zeros(0, dtype=np.int64)
+        """Whose features are changed."""
+        self.predicted = self._scores(self.nothing).argmax(axis=0)
+        self.clean = self.predictions(self.nothing)
+
+    @property
+    def nothing(self) -> Float:
+        """(p, d) no additions."""
+        return np.zeros((self.nodes.size, self.features.shape[1]))
 
     def _other(self, additions: Float) -> _Attacked:
         features = self.features.copy()
@@ -115,30 +124,28 @@ class _Contest:
         decided = cert.radius_lower > 0
         return np.where(decided, np.searchsorted(cert.classes, cert.predictions), -1)
 
-    def gradient(self, t: int, at: Float, ball: FeatureBall, rng: np.random.Generator) -> Float:
+    def gradient(self, t: int, at: Float, ball: FeatureBall, rng: np.random.Generator, end: float) -> Float:
         """By finite differences: of all entries or, where these are many, along some directions for each node."""
         step = STEP * (ball.radius if ball.norm != "0" else 1.0)
         base, out = self.leads(at)[t], np.zeros_like(at)
-        if at.size <= MOST_DIFFERENCES:
-            for i, j in np.ndindex(*at.shape):
-                moved = at.copy()
-                moved[i, j] += step
-                out[i, j] = (self.leads(moved)[t] - base) / step
-            return out
-        for i in range(len(at)):
-            for v in self._directions(t, rng):
-                moved = at.copy()
-                moved[i] += step * v
-                out[i] += v * (self.leads(moved)[t] - base) / step
+        few = at.size <= MOST_DIFFERENCES
+        for i, v in itertools.product(range(len(at)), np.eye(at.shape[1]) if few else self._directions(t, rng)):
+            if time.monotonic() > end:
+                break
+            moved = at.copy()
+            moved[i] += step * v
+            out[i] += v * (self.leads(moved)[t] - base) / step
         return out
 
-    def _directions(self, t: int, rng: np.random.Generator) -> Iterator[Float]:
+    def _directions(self, t: int, rng: np.random.Generator) -> list[Float]:
         """From the mean of a rival class to that of the predicted one; the test node itself."""
         own = self.features[self.labeled[self.codes == self.predicted[t]]].mean(axis=0)
         rest = self.features[self.labeled[self.codes != self.predicted[t]]].mean(axis=0)
+        found = []
         for v in (own - rest, self.features[self.test[t]]):
             norm = float(np.linalg.norm(v))
-            yield v / norm if norm > 0.0 else rng.normal(size=v.size) / np.sqrt(v.size)
+            found.append(v / norm if norm > 0.0 else rng.normal(size=v.size) / np.sqrt(v.size))
+        return found
 
 
 def farthest(gradient: Float, ball: FeatureBall, X: Float) -> Float:
@@ -168,12 +175,10 @@ def attack_features(
     labeled: npt.ArrayLike,
     test: npt.ArrayLike,
     *,
-    poisoned: Any,
-    radius: float,
-    norm: str = "inf",
     steps: int = 2,
-    seed: int = 0,
     inductive: bool = False,
+    time_limit: float | None = None,
+    **poison: Unpack[PoisonOptions],
 ) -> FeatureAttack:
     """Look for features that change predictions, where those of some nodes may change.
 
@@ -182,12 +187,14 @@ def attack_features(
 
     Parameters
     ----------
-    model, graph, labeled, test, poisoned, radius, norm, inductive
+    model, graph, labeled, test, inductive
         As in :func:`certify_features`. The model is trained with the hinge loss.
     steps : int
         Gradients for each node.
-    seed : int
-        Of poisoned nodes that are drawn, and of directions.
+    time_limit : float, optional
+        Seconds; the most likely nodes come first.
+    **poison
+        Who is poisoned: ``poisoned``, ``radius``, ``norm``, ``seed`` and ``backdoor`` as in :func:`certify_features`.
 
     Returns
     -------
@@ -195,32 +202,64 @@ def attack_features(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from labelcert import GCN, Graph
-    >>> from labelcert import attack_features
-    >>> chain = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
-    >>> graph = Graph(chain, [[3, 0], [2, 0], [2, 1], [1, 2], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1])
-    >>> attack_features(GCN(C=0.02), graph, [0, 1, 4, 5], [2, 3], poisoned=[1], radius=6.0)
-    FeatureAttack(1 of 2 predictions changed, 1 poisoned nodes, 14 kernels tried)
+    >>> from labelcert import GCN, attack_features
+    >>> from labelcert.graphs import karate
+    >>> attack_features(GCN(C=0.1), karate(), [0, 1, 32, 33], [8, 9, 19], poisoned=[1], radius=2.0, steps=1)
+    FeatureAttack(2 of 3 predictions changed, 1 poisoned nodes, 74 kernels tried)
     """
     whole_number("steps", steps, 1)
-    ball, n = FeatureBall(radius, norm), int(graph.adjacency.shape[0])
+    check_seconds("time_limit", time_limit)
+    who, n = FeaturePoison.of(poison), int(graph.adjacency.shape[0])
     rows, columns = as_indices(labeled, n_nodes=n, what="labeled"), as_indices(test, n_nodes=n, what="test")
-    nodes = np.flatnonzero(FeaturePoison(poisoned, ball, seed).mask(n, rows, columns))
-    contest, rng = _Contest(model, graph, rows, columns, nodes, inductive), np.random.default_rng(seed)
-    found, additions = np.full(columns.size, -1), list[Float]()
-    clean = contest.leads(np.zeros((nodes.size, contest.features.shape[1])))
-    for t in np.argsort(clean).tolist() if nodes.size and radius > 0 else ():  # the most likely first
-        at = np.zeros((nodes.size, contest.features.shape[1]))
-        for _ in range(steps if found[t] < 0 and contest.clean[t] >= 0 else 0):
-            at = farthest(contest.gradient(t, at, ball, rng), ball, contest.features[nodes])
-            suspects = contest.leads(at) <= 0.0
-            if (suspects & (found < 0)).any():
-                after = contest.predictions(at)
-                changed = (after != contest.clean) & (after >= 0) & (contest.clean >= 0) & (found < 0)
-                if changed.any():
-                    found[changed] = len(additions)
-                    additions.append(at.copy())
-            if found[t] >= 0:
-                break
-    return FeatureAttack(found >= 0, additions, found, nodes, contest.tried)
+    search = _Search(who, who.mask(n, rows, columns), _Contest(model, graph, rows, columns, inductive))
+    end = np.inf if time_limit is None else time.monotonic() + time_limit
+    for t in search.order():
+        search.attack(t, steps, end)
+    return search.result()
+
+
+class _Search:
+    """What was found so far."""
+
+    def __init__(self, who: FeaturePoison, poisoned: Bool, contest: _Contest) -> None:
+        self._who, self._poisoned, self._contest = who, poisoned, contest
+        self._rng = np.random.default_rng(who.seed)
+        self._attack_of, self._additions = np.full(contest.test.size, -1), list[Float]()
+
+    def order(self) -> list[int]:
+        """Test nodes, the most likely first; none, where nothing may change."""
+        if self._who.ball.radius == 0.0 or not (self._poisoned.any() or self._who.backdoor):
+            return []
+        return list(np.argsort(self._contest.leads(self._contest.nothing)).tolist())
+
+    def attack(self, t: int, steps: int, end: float) -> None:
+        """Some steps for one test node, while it is not changed, and time is left."""
+        contest, ball = self._contest, self._who.ball
+        poisoned = self._poisoned.copy()
+        poisoned[contest.test[t]] |= self._who.backdoor
+        contest.nodes = np.flatnonzero(poisoned)
+        at = contest.nothing
+        for _ in range(steps):
+            if self._attack_of[t] >= 0 or contest.clean[t] < 0 or time.monotonic() > end:
+                return
+            at = farthest(contest.gradient(t, at, ball, self._rng, end), ball, contest.features[contest.nodes])
+            self._judge(t, at)
+
+    def _judge(self, t: int, at: Float) -> None:
+        """Keep what changes predictions by the exact pipeline; the features of a test node are its own matter."""
+        contest = self._contest
+        asked = (self._attack_of < 0) & (contest.clean >= 0)
+        if self._who.backdoor:
+            asked &= (np.arange(asked.size) == t) | self._poisoned[contest.test[t]]
+        if not (asked & (contest.leads(at) <= 0.0)).any():
+            return
+        after = contest.predictions(at)
+        changed = asked & (after != contest.clean) & (after >= 0)
+        if changed.any():
+            self._attack_of[changed] = len(self._additions)
+            self._additions.append(at)
+
+    def result(self) -> FeatureAttack:
+        """All of it."""
+        nodes = np.flatnonzero(self._poisoned)
+        return FeatureAttack(self._attack_of >= 0, self._additions, self._attack_of, nodes, self._contest.tried)

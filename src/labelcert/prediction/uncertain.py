@@ -9,8 +9,11 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +47,7 @@ class UncertainKernel:
     Attributes
     ----------
     below, above : (m, m) arrays
-        Symmetric.
+        Symmetric. With (n, m, m), each test row has a kernel of its own.
     test_below, test_above : (n, m) arrays
     margin : (n,) array
         Predictions count as changed once their lead falls to this.
@@ -65,9 +68,19 @@ class UncertainKernel:
         return UncertainPredictor(problem, predictor_for(given, linear=given.is_linear()), self)
 
     @property
+    def apart(self) -> bool:
+        """Whether each test row has a kernel of its own."""
+        return self.below.ndim == 3
+
+    @cached_property
+    def together(self) -> tuple[Float, Float]:
+        """(m, m) below and above, for all rows at once."""
+        return (self.below.max(axis=0), self.above.max(axis=0)) if self.apart else (self.below, self.above)
+
+    @property
     def errors(self) -> tuple[Float, Float]:
-        """(m, m) and (n, m) the larger one of both sides."""
-        return np.maximum(self.below, self.above), np.maximum(self.test_below, self.test_above)
+        """(m, m) and (n, m) the larger one of both sides, for all rows at once."""
+        return np.maximum(*self.together), np.maximum(self.test_below, self.test_above)
 
     def digest(self, sha256: str) -> str:
         """That of the given kernel: what the errors are has a hash of its own."""
@@ -105,7 +118,7 @@ class UncertainPredictor(Predictor):
         self._asked = errors.margin * (2.0 if problem.n_classes == 2 else 1.0)
         self._machine = None
         if problem.loss == "hinge":
-            Q, E = _middle(problem.K_train, errors.below, errors.above)
+            Q, E = _middle(problem.K_train, *errors.together)
             rows, off = _middle(problem.K_test, errors.test_below, errors.test_above)
             self._machine = Q, E, rows, off
         self._look_at_clean_labels()
@@ -170,30 +183,42 @@ class UncertainPredictor(Predictor):
     def _surely(self, codes: Int, nodes: Index, **how: bool) -> Bool:
         """By bounds on the scores under these labels."""
         assert self._machine is not None
+        K = self.problem.n_classes
+        trained = [(y, self._duals(y)) for y in (signs_of(codes, c) for c in ((1,) if K == 2 else range(K)))]
         Q, E, rows, off = self._machine
-        machine = uncertain.UncertainMachine(Q, E, rows[nodes], off[nodes], self.problem.C)
+        if not self.errors.apart:
+            return self._leads(trained, nodes, (Q, E, rows[nodes], off[nodes]), **how)
+        # One kernel that covers those of all rows is often enough.
+        proved = self._leads(trained, nodes, (Q, E, rows[nodes], off[nodes]), rounds=1)
+        for s in np.flatnonzero(~proved).tolist():
+            one = nodes[s : s + 1]
+            t = int(one[0])
+            Q, E = _middle(self.problem.K_train, self.errors.below[t], self.errors.above[t])
+            proved[s] = self._leads(trained, one, (Q, E, rows[one], off[one]), **how)[0]
+        return proved
+
+    def _leads(
+        self, trained: list[tuple[Float, Float]], nodes: Index, given: tuple[Float, Float, Float, Float], **how: Any
+    ) -> Bool:
+        """Whether leads are above the margin for all kernels: of labels ±1 with their dual variables, by class."""
+        machine = uncertain.UncertainMachine(*given, self.problem.C)
         own, margin = self.predicted[nodes], self.errors.margin[nodes]
         if self.problem.n_classes == 2:
-            low, high = self._bounds(machine, signs_of(codes, 1), margin, -margin, **how)
+            low, high = machine.scores(*trained[0], margin, -margin, **how)
             return np.asarray(np.where(own == 1, low, -high) > margin)
         nothing = np.full(nodes.size, np.inf)
-        found = [
-            self._bounds(machine, signs_of(codes, c), nothing, -nothing, **how) for c in range(self.problem.n_classes)
-        ]
+        found = [machine.scores(y, alpha, nothing, -nothing, **how) for y, alpha in trained]
         low, high = (np.array(ends) for ends in zip(*found, strict=True))
         least = low[own, np.arange(nodes.size)]
         high[own, np.arange(nodes.size)] = -np.inf
         return np.asarray(least - high.max(axis=0) > margin + 1e-15 * np.abs(least))
 
-    def _bounds(
-        self, machine: uncertain.UncertainMachine, y: Float, floor: Float, ceiling: Float, **how: bool
-    ) -> tuple[Float, Float]:
+    def _duals(self, y: Float) -> Float:
+        """(m,) what a training on labels ±1 finds."""
         C = self.problem.C
         if self.nominal.linear:
-            alpha = np.full(y.size, C)
-        else:
-            alpha = np.clip(y * self.nominal.scorer.train(y, sharp=False).z[: y.size], 0.0, C)
-        return machine.scores(y, alpha, floor, ceiling, **how)
+            return np.full(y.size, C)
+        return np.clip(y * self.nominal.scorer.train(y, sharp=False).z[: y.size], 0.0, C)
 
     def class_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
         """Those of the given kernel."""
@@ -224,30 +249,47 @@ def _middle(given: Float, below: Float, above: Float) -> tuple[Float, Float]:
 def largest_moves(problem: Problem, errors: UncertainKernel) -> Float:
     """(n,) bounds on how far the score of any class is from that under the given kernel, whatever the labels are."""
     train, test = errors.errors
+    moves = _ridge_moves(problem) if problem.loss == "square" else _hinge_moves(problem, train)
+    everywhere = np.arange(len(test))
+    if not errors.apart:
+        return moves(train, test, everywhere)
+    each = np.maximum(errors.below, errors.above)
+    return np.array([moves(each[t], test[t : t + 1], everywhere[t : t + 1])[0] for t in range(len(test))])
+
+
+Moves = Callable[[Float, Float, Index], Float]
+"""From the errors of the kernel and of some test rows, and which rows these are."""
+
+
+def _hinge_moves(problem: Problem, train: Float) -> Moves:
+    """The same for support vector machines, with errors up to these of the kernel."""
     Q, C = problem.K_train, problem.C
-    if problem.loss == "square":
-        return _ridge_moves(problem, train, test)
     if uncertain.never_free(Q, train, C):  # only the sums of errors count
-        return uncertain.largest_change(Q, train, test, C, np.zeros(len(test)), 0.0, 0.0)
+        return lambda E, e, t: uncertain.largest_change(Q, E, e, C, np.zeros(len(e)), 0.0, 0.0)
     machine = pivoting_machine(Q, C, problem.min_eig, None)
-    if not machine.gap_ridge + problem.min_eig > 0.0:
-        return np.full(len(test), np.inf)
-    lengths = lengths_of(Q, problem.K_test, machine.gap_ridge, problem.min_eig)
-    return uncertain.largest_change(Q, train, test, C, lengths, machine.gap_ridge, problem.min_eig)
+    ridge = machine.gap_ridge
+    if not ridge + problem.min_eig > 0.0:
+        return lambda E, e, t: np.full(len(e), np.inf)
+    lengths = lengths_of(Q, problem.K_test, ridge, problem.min_eig)
+    return lambda E, e, t: uncertain.largest_change(Q, E, e, C, lengths[t], ridge, problem.min_eig)
 
 
-def _ridge_moves(problem: Problem, train: Float, test: Float) -> Float:
+def _ridge_moves(problem: Problem) -> Moves:
     """The same for kernel ridge regression: ``p' − p = (k' − k)·z' − β·(Q' − Q) z'`` with ``β = (Q + λI)⁻¹ k``.
 
     ``z' = (Q' + λI)⁻¹ y`` has a 2-norm of at most ``√m / λ``. Entry by entry, ``z' = z − (Q + λI)⁻¹ (Q' − Q) z'``.
     """
     m = problem.m
     norm = math.sqrt(m) * 2.0 * problem.C * _UP
-    columns = np.linalg.norm(train, axis=0)
     beta, off = ridge_rows(problem, problem.K_test)
-    spread = (test + np.abs(beta) @ train + off[:, None] * columns) * (1.0 + 4.0 * UNIT_ROUNDOFF * (m + 4))
     inverse, missed = ridge_rows(problem, np.eye(m))
-    second = np.linalg.norm(np.abs(inverse) @ train + missed[:, None] * columns, axis=1) * norm
-    each = np.abs(inverse).sum(axis=1) + missed * math.sqrt(m) + second
     up = 1.0 + 16.0 * UNIT_ROUNDOFF * (m + 8)
-    return np.asarray(np.minimum(np.linalg.norm(spread, axis=1) * norm, spread @ (each * up)) * up)
+
+    def moves(train: Float, test: Float, t: Index) -> Float:
+        columns = np.linalg.norm(train, axis=0)
+        spread = (test + np.abs(beta[t]) @ train + off[t, None] * columns) * (1.0 + 4.0 * UNIT_ROUNDOFF * (m + 4))
+        second = np.linalg.norm(np.abs(inverse) @ train + missed[:, None] * columns, axis=1) * norm
+        each = np.abs(inverse).sum(axis=1) + missed * math.sqrt(m) + second
+        return np.asarray(np.minimum(np.linalg.norm(spread, axis=1) * norm, spread @ (each * up)) * up)
+
+    return moves

@@ -144,8 +144,11 @@ def check_features(name: str, value: npt.ArrayLike, *, rows: int | None = None, 
     return np.ascontiguousarray(X)
 
 
-def check_errors(name: str, value: object, shape: tuple[int, int]) -> tuple[Float, Float]:
-    """How far entries of a kernel may be below and above: from a number, an array, or a pair of arrays."""
+def check_errors(name: str, value: object, shape: tuple[int, ...], *, rows: int | None = None) -> tuple[Float, Float]:
+    """How far entries of a kernel may be below and above: from a number, an array, or a pair of arrays.
+
+    With a number of test ``rows``, each of them may have arrays of its own, (2, rows, ...).
+    """
     try:
         given = np.asarray(unmasked(name, value))
         errors = given.astype(np.float64) if given.dtype.kind in "fiu" else np.array(np.nan)
@@ -158,12 +161,18 @@ def check_errors(name: str, value: object, shape: tuple[int, int]) -> tuple[Floa
             f"{name} must be how far entries of the kernel may be off, numbers of at least 0: one for all, one for "
             f"each, or two for each (below and above), got {in_short(value)}"
         )
+    if rows is not None and errors.shape == (2, rows, *shape):
+        shape = (rows, *shape)
     if errors.ndim and errors.shape not in (shape, (2, *shape)):
-        raise InvalidInput(f"{name} must be a number, or have the kernel's shape {shape}, got shape {errors.shape}")
-    below, above = errors if errors.ndim == 3 else (errors, errors)
+        each = "" if rows is None else f", or (2, {rows}, {shape[0]}, {shape[1]}): each test row with its own"
+        raise InvalidInput(
+            f"{name} must be a number, or have the kernel's shape {shape}, or two of them{each}; got shape "
+            f"{errors.shape}"
+        )
+    below, above = errors if errors.ndim == len(shape) + 1 else (errors, errors)
     below, above = (np.ascontiguousarray(np.broadcast_to(array, shape)) for array in (below, above))
-    if shape[0] == shape[1] and name == "kernel_error":
-        below, above = np.maximum(below, below.T), np.maximum(above, above.T)
+    if rows is not None:
+        below, above = (np.maximum(array, np.swapaxes(array, -1, -2)) for array in (below, above))
     return below, above
 
 

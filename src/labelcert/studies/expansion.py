@@ -35,6 +35,7 @@ from labelcert.jobs.cells import (
     Job,
     JobBatch,
     JobList,
+    PoisonedCell,
     RecheckedCell,
     UsingCell,
     content_hash,
@@ -43,8 +44,10 @@ from labelcert.jobs.cells import (
 from labelcert.jobs.store import canonical
 from labelcert.models import Recipe, model_from_name
 from labelcert.models.networks.torch_extra import threads
+from labelcert.models.poisoned import FeatureBall
 from labelcert.pipeline import choose_split, choose_targets
 from labelcert.pipeline.settings import known_rule, known_setting
+from labelcert.poisoning import FeaturePoison
 from labelcert.problem.budget import flips_for_fraction
 from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, Kind, ModelSpec, Study
 
@@ -270,6 +273,8 @@ class _Builder:
             kind, own = RecheckedCell, {"count": spec.verify, "choose": spec.choose}
         elif spec.search:
             kind = SearchedCell
+        elif spec.radius is not None:
+            kind, own = PoisonedCell, {"poison": _poison(spec, len(graph.labels), labeled, seed)}
         elif spec.width is not None:
             kind, own = NetworksCell, {"finite": {**SETTINGS, "width": spec.width, **_seeded(graph, labeled, seed)}}
         cell = kind(
@@ -358,16 +363,36 @@ def _check(spec: ModelSpec, certificate: CertificateSpec, study: Study, m: int) 
         raise InvalidInput("labels can be verified for single models alone; leave out parts or verify")
     if spec.search and (parts or spec.verify or published):
         raise InvalidInput("a search chooses among single models alone; leave out parts, verify and variant")
+    single = not (parts or spec.verify or spec.search or published or other)
+    if spec.radius is not None:
+        _check_poison(spec, certificate, study, single=single)
     if spec.width is not None:
-        if study.metrics:
-            raise InvalidInput(
-                "metrics are about predictions, and networks of finite width have margins; leave out one"
-            )
-        _check_networks(spec, certificate, single=not (parts or spec.verify or spec.search or published or other))
+        _check_networks(spec, certificate, study, single=single)
 
 
-def _check_networks(spec: ModelSpec, certificate: CertificateSpec, *, single: bool) -> None:
+def _poison(spec: ModelSpec, n: int, labeled: Int, seed: int) -> FeaturePoison:
+    """Whose features may change: drawn by the seed."""
+    pool = {"labeled": labeled, "unlabeled": np.setdiff1d(np.arange(n), labeled), "all": np.arange(n)}[spec.among]
+    if spec.poisoned > pool.size:
+        raise InvalidInput(f"poisoned must be at most {pool.size}, the {spec.among} nodes, got {spec.poisoned}")
+    drawn = np.sort(np.random.default_rng(seed).permutation(pool)[: spec.poisoned])
+    return FeaturePoison(drawn, FeatureBall(spec.radius or 0.0, spec.norm), backdoor=spec.backdoor)
+
+
+def _check_poison(spec: ModelSpec, certificate: CertificateSpec, study: Study, *, single: bool) -> None:
+    """Refuse poisoned features where nothing is known about them."""
+    if not single or spec.width is not None or study.metrics:
+        raise InvalidInput(
+            "poisoned features belong to single models with exact kernels; leave out parts, verify, search, using, "
+            "width, metrics and variant"
+        )
+    support.require(support.Request(loss=spec.loss, engine=certificate.engine, uncertain=True))
+
+
+def _check_networks(spec: ModelSpec, certificate: CertificateSpec, study: Study, *, single: bool) -> None:
     """Refuse networks of finite width where there are none."""
+    if study.metrics:
+        raise InvalidInput("metrics are about predictions, and networks of finite width have margins; leave out one")
     if not single or spec.loss != "hinge":
         raise InvalidInput(
             "networks of finite width belong to single models with the hinge loss; leave out parts, verify, search, "

@@ -25,6 +25,7 @@ Hyperparameters = Literal["paper", "cross-validate"]
 HYPERPARAMETERS: tuple[str, ...] = get_args(Hyperparameters)
 MetricName = Literal["accuracy", "recall", "precision", "false_positive_rate"]
 Test = Literal["auto", "all", "collective", "multi-class"]
+Norm = Literal["inf", "2", "1", "0"]
 ReportKind = Literal["certified", "attack", "ranks", "plateau", "transfer", "gaps", "collapse", "moves"]
 
 Whole = Annotated[int, Meta(ge=0, description="a whole number of at least 0")]
@@ -105,6 +106,8 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     With ``verify``, that many labels are confirmed before, chosen by ``labelcert.recheck`` or at random.
     With ``width``, the certificate has the margin of networks of that width, and such networks are tried.
     With ``search``, the most certified model at the largest budget stands in its place: ``labelcert.harden``'s choice.
+    With ``radius``, features may change (``norm``): of ``poisoned`` nodes that the seed draws among those, and with
+    ``backdoor`` of each test node, one at a time.
     With ``using``, a baseline or an attack takes the place of ``labelcert.certify``: see `USING`. ``parts`` and
     ``using_options`` are then passed on to that.
     """
@@ -122,6 +125,11 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     choose: Literal["recheck", "random"] = "recheck"
     search: bool = False
     width: Positive | None = None
+    radius: Annotated[float, Meta(ge=0, le=sys.float_info.max, description="a number of at least 0")] | None = None
+    norm: Norm = "inf"
+    poisoned: Whole = 0
+    among: Literal["labeled", "unlabeled", "all"] = "labeled"
+    backdoor: bool = False
     using: UsingName = CERTIFY
     using_options: dict[str, Any] = {}
 

@@ -49,12 +49,15 @@ MOST_CERTIFICATES = 200_000
 
 MODEL_KEYS = (
     *("name", "label", "C", "loss", "max_flips", "parts", "combine", "verify", "choose", "search"),
-    *("width", "using", "using_options"),
+    *("width", "radius", "norm", "poisoned", "among", "backdoor", "using", "using_options"),
 )
 """Keys that every model has, beside its own options."""
 
 
-MORE = ("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates")
+MORE = (
+    *("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates", "sanitizing"),
+    *("features-csbm", "features-cora-ml-b"),
+)
 """Studies that go beyond the paper."""
 
 SHIPPED: dict[str, tuple[str, str]] = dict.fromkeys(MORE, (__package__, "more"))
@@ -246,6 +249,9 @@ def _model(spec: ModelSpec, loss: str, at: str, *, several: bool) -> ModelSpec:
     except InvalidInput as error:
         raise InvalidInput(f"{at}: {error}") from None
     _check_using(spec, loss, at)
+    if (spec.radius is not None) != bool(spec.poisoned or spec.backdoor):
+        got = "radius alone" if spec.radius is not None else "none"
+        raise _wrong(f"{at}.radius", "a radius beside `poisoned` or `backdoor`, or none of them", got)
     given = {key: spec.options[key] for key in known if key in spec.options}
     combined = spec.combine if spec.using == CERTIFY else spec.using
     ensemble = [] if spec.parts is None else [f"{spec.parts} parts {combined}"]

@@ -34,7 +34,7 @@ from labelcert.stopping import Stopped, go_on
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 ROUNDS = 4
-"""How often ranges are made sharper, at most."""
+"""How often ranges are made sharper, at most, plus one."""
 
 RIDGES = (0.0, 1.0)
 """What is added to the diagonal for multipliers, as a share of the mean sum of errors in a row."""
@@ -107,7 +107,15 @@ class UncertainMachine:
         self._unit = 16.0 * UNIT_ROUNDOFF * (m + 8)
 
     def scores(
-        self, y: Float, alpha: Float, floor: Float, ceiling: Float, *, programs: bool = False, tighten: bool = False
+        self,
+        y: Float,
+        alpha: Float,
+        floor: Float,
+        ceiling: Float,
+        *,
+        rounds: int = ROUNDS,
+        programs: bool = False,
+        tighten: bool = False,
     ) -> tuple[Float, Float]:
         """(n,) bounds on the scores of all rows under every admissible kernel, after training on labels y (±1).
 
@@ -118,6 +126,8 @@ class UncertainMachine:
             Dual variables between 0 and C that a training found; the better they are, the sharper the bounds.
         floor, ceiling : (n,) arrays
             Bounds are sharp enough once all scores are above the floor, or below the ceiling.
+        rounds : int
+            How often ranges are made sharper, at most, plus one.
         programs : bool
             Whether linear programs look for the best multipliers where that does not come about.
         tighten : bool
@@ -130,13 +140,13 @@ class UncertainMachine:
             y, alpha, Ranges(np.zeros(m), np.full(m, self.C), np.full(m, -np.inf), np.full(m, np.inf))
         )
         support = free
-        for _ in range(ROUNDS):
-            found_low, found_high = self._lagrangian(support, y, ranges)
-            low, high = np.maximum(low, found_low[:n]), np.minimum(high, found_high[:n])
-            if np.all((low > floor) | (high < ceiling)):
+        for turn in range(rounds):
+            found_low, found_high = self._lagrangian(support, y, ranges, slice(0, n))
+            low, high = np.maximum(low, found_low), np.minimum(high, found_high)
+            if turn == rounds - 1 or np.all((low > floor) | (high < ceiling)):
                 break
-            before = ranges
-            signed = np.stack([y * found_low[n:].reshape(2, m), y * found_high[n:].reshape(2, m)])
+            before, (found_low, found_high) = ranges, self._lagrangian(support, y, ranges, slice(n, None))
+            signed = np.stack([y * found_low.reshape(2, m), y * found_high.reshape(2, m)])
             (margin_low, dual_low), (margin_high, dual_high) = signed.min(axis=0), signed.max(axis=0)
             ranges = ranges.narrowed(Ranges(dual_low, dual_high, margin_low, margin_high)).settled(self.C)
             ranges = self._around(y, alpha, ranges)
@@ -262,16 +272,17 @@ class UncertainMachine:
             positive @ known.high + negative @ known.low + off,
         )
 
-    def _lagrangian(self, support: Int, y: Float, ranges: Ranges) -> tuple[Float, Float]:
-        """(n + 2m,) lower and upper bounds on the scores of all rows, by the best of some multipliers.
+    def _lagrangian(self, support: Int, y: Float, ranges: Ranges, rows: slice) -> tuple[Float, Float]:
+        """Lower and upper bounds on the scores of some rows, by the best of some multipliers.
 
         They are zero outside of the support. On it, ``k − Qβ = ±yρ`` with the errors ``ρ = e + |β| E``: then no dual
         variable there changes the bound. That is solved step by step; any numbers will do.
         """
-        found = [self._evaluated(np.zeros_like(self.k), y, ranges, sign) for sign in (1.0, -1.0)]
+        none = np.zeros_like(self.k[rows])
+        found = [self._evaluated(none, y, ranges, sign, rows) for sign in (1.0, -1.0)]
         if support.size:
             block, E = self.Q[np.ix_(support, support)], self.E[np.ix_(support, support)]
-            k, e = self.k[:, support], self.e[:, support]
+            k, e = self.k[rows][:, support], self.e[rows][:, support]
             for share in RIDGES:
                 ridge = 1e-12 * float(np.trace(block)) + share * float(E.sum()) / support.size + _TINY
                 try:
@@ -281,14 +292,14 @@ class UncertainMachine:
                 for side, sign in enumerate((1.0, -1.0)):
                     beta = k @ inverse
                     for _ in range(STEPS):
-                        full = np.zeros_like(self.k)
+                        full = none.copy()
                         full[:, support] = np.where(np.isfinite(beta), beta, 0.0)
-                        found[side] = np.maximum(found[side], self._evaluated(full, y, ranges, sign))
+                        found[side] = np.maximum(found[side], self._evaluated(full, y, ranges, sign, rows))
                         beta = (k - sign * y[support] * (e + np.abs(full[:, support]) @ E)) @ inverse
         return found[0], -found[1]
 
-    def _evaluated(self, beta: Float, y: Float, ranges: Ranges, sign: float, rows: slice = slice(None)) -> Float:
-        """(n + 2m,) lower bounds on the scores of all rows (or some) times a sign, from multipliers."""
+    def _evaluated(self, beta: Float, y: Float, ranges: Ranges, sign: float, rows: slice) -> Float:
+        """Lower bounds on the scores of some rows times a sign, from multipliers."""
         C, (al, au, gl, gu) = self.C, ranges
         k, spread = self.k[rows], np.abs(beta)
         rho = self.e[rows] + spread @ self.E
@@ -310,12 +321,13 @@ class UncertainMachine:
 def best_multipliers(
     Q: Float, E: Float, k: Float, e: Float, y: Float, ranges: Ranges, C: float, sign: float
 ) -> tuple[Float, tuple[Float, Float]]:
-    """(m,) the multipliers with the largest lower bound on a score times a sign; zeros where there is no solution.
+    """(m,) the multipliers with the largest lower bound on a score times a sign; zeros where a solver finds none.
 
     Also the duals and margins, (m,) each, that attain it where labels may be in a mix of their states.
 
     The bound is a sum over labels of the least value at the corners of its pieces, each of which is linear in the
-    positive and negative parts of β: a linear program in these and one more variable for each label.
+    positive and negative parts of β: a linear program in these and one more variable for each label. No score is above
+    ``C Σ (|k| + e)``: where bounds are, the ranges contradict each other, and the program may stop there.
     """
     from scipy.optimize import linprog
 
@@ -334,13 +346,16 @@ def best_multipliers(
     own, side = np.eye(m)[label], sign * y[label][:, None]
     slope = -side * a * Q[label] + side * g * own
     rows = np.hstack([own, a * E[label] - slope, a * E[label] + slope])
-    right = a[:, 0] * (side[:, 0] * k[label] - e[label])
+    rows = np.vstack([rows, np.repeat([1.0, 0.0], [m, 2 * m])])
+    most = 1.0 + 2.0 * C * float((np.abs(k) + e).sum())
+    right = np.append(a[:, 0] * (side[:, 0] * k[label] - e[label]), most)
     cost = np.concatenate([-np.ones(m), np.zeros(2 * m)])
     limits = [(None, None)] * m + [(0.0, None)] * (2 * m)
     found = linprog(cost, A_ub=rows, b_ub=right, bounds=limits, method="highs")
     if found.x is None or not np.isfinite(found.x).all():
-        return np.zeros(m), (np.zeros(m), np.ones(m))
-    weights = -found.ineqlin.marginals
+        finite = np.clip(np.array(ranges), -1e9, 1e9)
+        return np.zeros(m), ((finite[0] + finite[1]) / 2.0, (finite[2] + finite[3]) / 2.0)
+    weights = -found.ineqlin.marginals[:-1]
     mean = [np.bincount(label, weights * end[:, 0], minlength=m).astype(np.float64) for end in (a, g)]
     return np.asarray(found.x[m : 2 * m] - found.x[2 * m :]), (mean[0], mean[1])
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Float
+from labelcert.arrays import Bool, Float
 from labelcert.verification.checker import Checker
 from labelcert.verification.record import KERNEL_ERRORS
 from labelcert.verification.relabellings import TIED, Claims, Walk, random_relabellings
@@ -20,8 +20,8 @@ from labelcert.verification.verdict import CheckStatus
 KERNELS, RELABELLINGS = 8, 20
 """How many kernels are drawn, and relabellings for each."""
 
-SHARES = (1.0, 0.5, 0.1, 0.01)
-"""Of the errors, in a random direction: the first at which a kernel is positive semidefinite."""
+SHARES = (1.0, 0.5, 0.1, 0.01, 0.0)
+"""Of the errors, in a random direction: the first at which a kernel is positive definite, or the given kernel."""
 
 
 class ErrorChecker(Checker):
@@ -38,8 +38,9 @@ class ErrorChecker(Checker):
         if kernel_error is None and test_kernel_error is None:
             return
         m, n = self._given.m, self._given.n
-        below, above = _two(kernel_error, (m, m))
-        below, above = np.maximum(below, below.T), np.maximum(above, above.T)
+        each = (n,) if np.ndim(np.asarray(0.0 if kernel_error is None else kernel_error)) == 4 else ()
+        below, above = _two(kernel_error, (*each, m, m))
+        below, above = (np.maximum(array, np.swapaxes(array, -1, -2)) for array in (below, above))
         if self._given.shift:
             below = below + self._given.shift * np.eye(m)
         self._errors = (below, above, *_two(test_kernel_error, (n, m)))
@@ -66,9 +67,11 @@ class ErrorChecker(Checker):
             self._wrong(KERNEL_ERRORS, "they are not those that the certificate names by their hash")
             return CheckStatus.WRONG, ""
         self._out.stated.remove(KERNEL_ERRORS)
-        claims = Claims(self._predicted, cert.radius_lower - 1, cert.collective_upper)
         looked = 0
-        for statement in self._kernels(errors):
+        for statement, whose in self._kernels(errors):
+            # With a kernel for each row, the curve is about no single one.
+            curve = np.where(whose.all(), cert.collective_upper, cert.n_test)
+            claims = Claims(self._predicted, np.where(whose, cert.radius_lower - 1, -1), curve)
             walk = Walk(statement, machine_of(statement, False, self._pace))
             some = random_relabellings(statement, statement.budget, RELABELLINGS, self._rng)
             found = walk.sample(claims, some, self._pace)
@@ -78,30 +81,39 @@ class ErrorChecker(Checker):
                 return CheckStatus.WRONG, ""
         return CheckStatus.NOT_CHECKED, f"and {looked} relabellings under kernels drawn within the errors"
 
-    def _kernels(self, errors: tuple[Float, Float, Float, Float]) -> Iterator[Statement]:
-        """The problem with other kernels: corners of the training kernel, the worst corner of each test row."""
+    def _kernels(self, errors: tuple[Float, Float, Float, Float]) -> Iterator[tuple[Statement, Bool]]:
+        """The problem with other kernels: corners of the training kernel, the worst corner of each test row.
+
+        Also which test rows each is about: one, where each has a kernel of its own.
+        """
         below, above, test_below, test_above = errors
         given, m = self._statement, self._given.m
+        apart, whose = below.ndim == 3, np.ones(len(test_below), dtype=bool)
         own = np.where(self._predicted == TIED, 0, self._predicted)
         toward = np.where(given.codes[None, :m] == own[:, None], -test_below, test_above)
         for _ in range(KERNELS):
             signs = np.sign(self._rng.normal(size=(m, m)))
-            signs = np.triu(signs) + np.triu(signs, 1).T
-            step = np.where(signs > 0, above, -below)
+            signs = np.triu(signs, 1) + np.triu(signs, 1).T + np.eye(m)  # which keeps most of them so
+            if apart:
+                t = int(self._rng.integers(whose.size))
+                whose = np.arange(whose.size) == t
+                step = np.where(signs > 0, above[t], -below[t])
+            else:
+                step = np.where(signs > 0, above, -below)
             for share in SHARES:
                 Q = given.K_train.copy()
                 Q[:m, :m] += share * step
-                if np.linalg.eigvalsh(Q)[0] > 1e-9 * float(np.abs(Q).max()):
+                if not share or np.linalg.eigvalsh(Q)[0] > 1e-9 * float(np.abs(Q).max()):
                     rows = given.K_test.copy()
                     rows[:, :m] += toward
-                    yield replace(given, K_train=Q, K_test=rows)
+                    yield replace(given, K_train=Q, K_test=rows), whose
                     break
 
 
-def _two(given: npt.ArrayLike | None, shape: tuple[int, int]) -> tuple[Float, Float]:
+def _two(given: npt.ArrayLike | None, shape: tuple[int, ...]) -> tuple[Float, Float]:
     """Below and above, from a number, one array or two."""
     array = np.asarray(0.0 if given is None else given, dtype=np.float64)
-    below, above = array if array.ndim == 3 else (array, array)
+    below, above = array if array.ndim == len(shape) + 1 else (array, array)
     return np.broadcast_to(below, shape).copy(), np.broadcast_to(above, shape).copy()
 
 
