@@ -31,6 +31,8 @@ const verdicts = {
 
     const [told, planless] = [answers(model, b), model === base];
     const low = safe(model, b), high = notLost(model, b), nothing = model.provedNothing && planless;
+    // Where nothing was proved, whatever would look like a result is left out.
+    document.documentElement.toggleAttribute("data-nothing", nothing);
     fill(byId("safe-figure"), nothing ? "–" : [make("strong", {}, range(low, high)), ` of ${number(model.n)}`]);
     fill(byId("safe-words"), told[0]);
     fill(byId("safe-before"), planless ? "" : `Without your plan: ${range(safe(base, b), notLost(base, b))}.`);
@@ -108,9 +110,10 @@ function worstSentence(model, b) {
 
 function nextSentence(model, b) {
   if (model.unit === "annotators") {
-    const { alone, only, next } = risks(model, b);
-    if (next < 0) return "Nobody has to be audited: no annotator changes a prediction alone.";
+    const { alone, only, next, part } = risks(model, b);
+    if (next < 0) return "Nobody has to be audited: no attack is known.";
     const name = model.crowd.names[next];
+    if (part) return `Audit ${name} first: ${name} takes part in the cheapest known attack on ${predictions(part)}.`;
     return `Audit ${name} first: ${name} alone puts ${predictions(alone.get(next))} at risk${only.get(next) ? `, ${number(only.get(next))} of which nobody else does` : ""}.`;
   }
   if (safe(model, b) === model.n - tied(model)) return `Nothing has to be verified against ${amount(model, b)}.`;
