@@ -77,7 +77,16 @@ def main() -> None:
                 )
             )
             page.close()
-    headings = ("nodes", "size", "written in", "first paint", "all drawn", "slider step, median", "95 %", "slowest switch")
+    headings = (
+        "nodes",
+        "size",
+        "written in",
+        "first paint",
+        "all drawn",
+        "slider step, median",
+        "95 %",
+        "slowest switch",
+    )
     print(facts())
     print_table(listing("The page of a GCN on a random graph, 20 labels, in headless Chromium", headings, rows))
 

@@ -139,7 +139,7 @@ class GraphCertifier:
         graph, labeled = self._graph, self.labeled
         named = repr(self._model).replace(f"C={self._model.C!r}", f"C={C!r}", 1)
         model = "; ".join([named, *getattr(graph, "notes", ())])
-        remarks = (LIMIT,) if getattr(self._model, "has_network", False) else ()
+        remarks: tuple[str, ...] = (LIMIT,) if getattr(self._model, "has_network", False) else ()
         remarks += (CHOSEN,) if self._chosen else ()
         if not isinstance(graph, Graph):
             return Names(label_keys=labeled.astype(np.str_), model=model, remarks=remarks)
