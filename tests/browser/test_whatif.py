@@ -1,4 +1,4 @@
-"""Verified labels and trusted annotators: the whole page shows what a fresh certificate would, or an interval around it."""
+"""Verified labels and trusted annotators: the whole page shows what a fresh certificate would, or bounds around it."""
 
 from __future__ import annotations
 
