@@ -147,6 +147,7 @@ def test_an_address_restores_the_view(opened: Callable[..., Any], club: Any) -> 
     page.locator("#do-next").click()
     page.locator("#strip .piece").last.click()
     page.locator("h1").hover()
+    page.wait_for_function("location.hash.includes('only')")
     address = page.url.partition("#")[2]
     assert re.match(r"b=3&model=SGC&node=\d+&only=radius:[\d.]+&verified=[^&]+,[^&]+$", address)
     other = opened(path)
