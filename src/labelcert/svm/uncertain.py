@@ -359,7 +359,7 @@ def best_multipliers(
 
 
 def _solved_program(cost: Float, free: int, rows: Float, right: Float) -> tuple[Float | None, Float | None]:
-    """x with the least cost where ``rows x ≤ right``, all but the first entries at least 0; and what rows are worth."""
+    """The cheapest x with ``rows x ≤ right`` whose entries from some on are at least 0, and what rows are worth."""
     import highspy
 
     (r, n), program, highs = rows.shape, highspy.HighsLp(), highspy.Highs()
