@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from labelcert.labelnoise import noise
     from labelcert.labelnoise import noise_linear as noise_linear
     from labelcert.models import APPNP as APPNP
+    from labelcert.models import CNN as CNN
     from labelcert.models import GCN as GCN
     from labelcert.models import GIN as GIN
     from labelcert.models import MLP as MLP
@@ -94,7 +95,20 @@ _HOMES = {
     "hardening": ("Hardened", "harden"),
     "labelnoise": ("AccuracyUnderNoise", "Noise", "noise", "noise_linear"),
     "models": (
-        *("APPNP", "GCN", "GIN", "MLP", "PPNP", "RBF", "SGC", "GCNSkipAlpha", "GCNSkipPC", "GraphSAGE", "Linear"),
+        *(
+            "APPNP",
+            "CNN",
+            "GCN",
+            "GIN",
+            "MLP",
+            "PPNP",
+            "RBF",
+            "SGC",
+            "GCNSkipAlpha",
+            "GCNSkipPC",
+            "GraphSAGE",
+            "Linear",
+        ),
         *("Partition", "model_from_name", "select"),
     ),
     "pages": ("write_report",),

@@ -297,7 +297,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--poison-features", "all", "--radius", "-1"), 2, "radius must be"),
         (("karate", "--poison-features", "all", "--radius", "1", "--width", "64"), 2, "leave out --poison-features"),
         (("karate", "--depth", "deep"), 2, "'deep' is not a valid integer"),
-        (("karate", "--activation", "tanh"), 2, "tanh"),
+        (("karate", "--activation", "sine"), 2, "sine"),
         (("karate", "--C", "much"), 2, "--C must be a positive number or cv"),
         (("karate", "--C", "-1"), 2, "C must be a positive finite number"),
         (("karate", "-p", "weighted"), 2, "NAME=VALUE"),

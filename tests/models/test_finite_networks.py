@@ -172,7 +172,7 @@ def test_practitioners_fit_the_labels_and_stop_early(monkeypatch: pytest.MonkeyP
 
 def test_what_is_refused() -> None:
     graph = karate()
-    with pytest.raises(InvalidInput, match="RBF is a plain kernel"):
+    with pytest.raises(InvalidInput, match="not there for RBF"):
         RBF().network(8, device="cpu").train(graph, [0, 33], [8])
     with pytest.raises(InvalidInput, match="published variant"):
         GCN(variant="published").network(8)

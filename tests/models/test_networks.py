@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import erf, ndtr
 
-from labelcert.models import APPNP, GCN, GIN, MLP, PPNP, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Linear, Model
+from labelcert.models import APPNP, CNN, GCN, GIN, MLP, PPNP, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Linear, Model
 
 D = 4
 
@@ -33,6 +34,13 @@ class Convolve:
     """H <- T H."""
 
     T: np.ndarray
+
+
+@dataclass(frozen=True)
+class Gather:
+    """H <- the T H side by side."""
+
+    T: list[np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -64,11 +72,22 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Relu:
-    """H <- max(H, 0)."""
+class Activate:
+    """H <- σ(H)."""
+
+    name: str = "relu"
 
 
-Steps = list[Start | Convolve | Add | Weight | Bias | Scale | Relu]
+ACTIVATED: dict[str, tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]] = {
+    "relu": (lambda H: np.maximum(H, 0.0), lambda H: H > 0.0),
+    "linear": (lambda H: H, np.ones_like),
+    "erf": (erf, lambda H: 2 / np.sqrt(np.pi) * np.exp(-(H**2))),
+    "gelu": (lambda H: H * ndtr(H), lambda H: ndtr(H) + H * np.exp(-(H**2) / 2) / np.sqrt(2 * np.pi)),
+    "tanh": (np.tanh, lambda H: 1 - np.tanh(H) ** 2),
+}
+"""Each activation and its derivative."""
+
+Steps = list[Start | Convolve | Gather | Add | Weight | Bias | Scale | Activate]
 Build = Callable[[np.ndarray, np.ndarray, "Draws", int], Steps]
 
 
@@ -82,6 +101,8 @@ def forward(steps: Steps) -> tuple[np.ndarray, list[np.ndarray]]:
                 H = value
             case Convolve(T):
                 H = T @ H
+            case Gather(several):
+                H = np.concatenate([T @ H for T in several], axis=1)
             case Add(value):
                 H = H + value
             case Weight(W):
@@ -90,8 +111,8 @@ def forward(steps: Steps) -> tuple[np.ndarray, list[np.ndarray]]:
                 H = H + b
             case Scale(factor):
                 H = factor * H
-            case Relu():
-                H = np.maximum(H, 0.0)
+            case Activate(name):
+                H = ACTIVATED[name][0](H)
     return H, inputs
 
 
@@ -104,6 +125,9 @@ def gradients(steps: Steps) -> list[tuple[np.ndarray | None, np.ndarray]]:
         match step:
             case Convolve(T):
                 G = np.einsum("ba,ibh->iah", T, G)
+            case Gather(several):
+                parts = np.split(G, len(several), axis=2)
+                G = sum(np.einsum("ba,ibh->iah", T, part) for T, part in zip(several, parts, strict=True))
             case Weight(W):
                 collected.append((H, G))
                 G = G @ W.T
@@ -111,8 +135,8 @@ def gradients(steps: Steps) -> list[tuple[np.ndarray | None, np.ndarray]]:
                 collected.append((None, G))
             case Scale(factor):
                 G = factor * G
-            case Relu():
-                G = G * (H > 0.0)
+            case Activate(name):
+                G = G * ACTIVATED[name][1](H)
     return collected
 
 
@@ -182,79 +206,96 @@ def exact_pagerank(A: np.ndarray) -> np.ndarray:
     return 0.2 * np.linalg.inv(np.eye(len(A)) - 0.8 * symmetric(A))
 
 
-def gcn(convolution: Callable[[np.ndarray], np.ndarray], depth: int, *, relu: bool = True) -> Build:
+def activate(name: str, h: int) -> Steps:
+    """σ, scaled as documented: c is one over the expectation of its square."""
+    x, w = np.polynomial.hermite_e.hermegauss(120)
+    return [Activate(name), Scale(np.sqrt(w.sum() / (w @ ACTIVATED[name][0](x) ** 2) / h))]
+
+
+def gcn(convolution: Callable[[np.ndarray], np.ndarray], depth: int, *, activation: str = "relu") -> Build:
     def build(A: np.ndarray, X: np.ndarray, draw: Draws, h: int) -> Steps:
         S = convolution(A)
         steps: Steps = [Start(X), Convolve(S), Weight(draw(D, h))]
         for level in range(1, depth + 1):
-            steps += [Relu(), Scale(np.sqrt(2 / h))] if relu else [Scale(np.sqrt(1 / h))]
+            steps += activate(activation, h)
             steps += [Convolve(S), Weight(draw(h, h if level < depth else 1))]
         return steps
 
     return build
 
 
-def gin(depth: int, *, relu: bool = True) -> Build:
+def gin(depth: int, *, activation: str = "relu") -> Build:
     def build(A: np.ndarray, X: np.ndarray, draw: Draws, h: int) -> Steps:
         steps: Steps = [Start(X)]
         for level in range(1, depth + 1):
             steps += [Convolve(total(A)), Weight(draw(D if level == 1 else h, h))]
             steps += [Scale(1.0 if level == 1 else np.sqrt(1 / h))]
-            steps += [Relu(), Scale(np.sqrt(2 / h))] if relu else [Scale(np.sqrt(1 / h))]
+            steps += activate(activation, h)
             steps += [Weight(draw(h, h if level < depth else 1))]
         return steps
 
     return build
 
 
-def mlp(depth: int, propagation: Callable[[np.ndarray], np.ndarray] = lambda A: np.eye(len(A))) -> Build:
+def mlp(
+    depth: int, propagation: Callable[[np.ndarray], np.ndarray] = lambda A: np.eye(len(A)), *, activation: str = "relu"
+) -> Build:
     def build(A: np.ndarray, X: np.ndarray, draw: Draws, h: int) -> Steps:
         steps: Steps = [Start(X), Weight(draw(D, h)), Bias(draw(1, h))]
         for level in range(1, depth + 1):
             width = h if level < depth else 1
-            steps += [Relu(), Scale(np.sqrt(2 / h)), Weight(draw(h, width)), Bias(draw(1, width))]
+            steps += [*activate(activation, h), Weight(draw(h, width)), Bias(draw(1, width))]
         return [*steps, Convolve(propagation(A))]
 
     return build
 
 
-def skip_pc(depth: int) -> Build:
+def skip_pc(depth: int, *, activation: str = "relu") -> Build:
     def build(A: np.ndarray, X: np.ndarray, draw: Draws, h: int) -> Steps:
         S, H0 = row(A), X @ draw(D, h) / np.sqrt(h)
         steps: Steps = [Start(H0), Convolve(S), Weight(draw(h, h))]
         for level in range(1, depth + 1):
-            steps += [Relu(), Scale(np.sqrt(2 / h)), Add(H0), Convolve(S)]
+            steps += [*activate(activation, h), Add(H0), Convolve(S)]
             steps += [Weight(draw(h, h if level < depth else 1))]
         return steps
 
     return build
 
 
-def skip_alpha(depth: int, alpha: float) -> Build:
+def skip_alpha(depth: int, alpha: float, *, activation: str = "relu") -> Build:
     def build(A: np.ndarray, X: np.ndarray, draw: Draws, h: int) -> Steps:
         S, H0 = (1 - alpha) * row(A), X @ draw(D, h) / np.sqrt(h)
         steps: Steps = [Start(H0), Convolve(S), Add(alpha * H0), Weight(draw(h, h))]
         for level in range(1, depth + 1):
-            steps += [Relu(), Scale(np.sqrt(2 / h)), Convolve(S), Add(alpha * H0)]
+            steps += [*activate(activation, h), Convolve(S), Add(alpha * H0)]
             steps += [Weight(draw(h, h if level < depth else 1))]
         return steps
 
     return build
 
 
+SMOOTH: list[tuple[str, Model, Build]] = [
+    ("gcn-erf-2", GCN(depth=2, activation="erf"), gcn(row, 2, activation="erf")),
+    ("graphsage-tanh-2", GraphSAGE(depth=2, activation="tanh"), gcn(mean, 2, activation="tanh")),
+    ("gin-gelu", GIN(activation="gelu"), gin(1, activation="gelu")),
+    ("appnp-tanh", APPNP(alpha=0.2, activation="tanh"), mlp(1, pagerank, activation="tanh")),
+    ("skip-pc-gelu", GCNSkipPC(activation="gelu"), skip_pc(1, activation="gelu")),
+    ("skip-alpha-erf", GCNSkipAlpha(skip_alpha=0.3, activation="erf"), skip_alpha(1, 0.3, activation="erf")),
+    ("mlp-gelu-2", MLP(depth=2, activation="gelu"), mlp(2, activation="gelu")),
+]
 ARCHITECTURES: dict[str, tuple[Model, Build]] = {
     "gcn-row": (GCN(), gcn(row, 1)),
     "gcn-symmetric": (GCN(normalization="symmetric"), gcn(symmetric, 1)),
     "gcn-sum": (GCN(normalization="none"), gcn(total, 1)),
     "gcn-light-edges": (GCN(edge_weight=0.25), gcn(heavy, 1)),
     "gcn-2": (GCN(depth=2), gcn(row, 2)),
-    "sgc": (SGC(), gcn(row, 1, relu=False)),
-    "sgc-2": (SGC(depth=2), gcn(row, 2, relu=False)),
+    "sgc": (SGC(), gcn(row, 1, activation="linear")),
+    "sgc-2": (SGC(depth=2), gcn(row, 2, activation="linear")),
     "graphsage": (GraphSAGE(), gcn(mean, 1)),
     "graphsage-2": (GraphSAGE(depth=2), gcn(mean, 2)),
     "gin": (GIN(), gin(1)),
     "gin-2": (GIN(depth=2), gin(2)),
-    "gin-linear-2": (GIN(depth=2, activation="linear"), gin(2, relu=False)),
+    "gin-linear-2": (GIN(depth=2, activation="linear"), gin(2, activation="linear")),
     "appnp": (APPNP(alpha=0.2), mlp(1, pagerank)),
     "appnp-2": (APPNP(alpha=0.2, depth=2), mlp(2, pagerank)),
     "ppnp": (PPNP(alpha=0.2), mlp(1, exact_pagerank)),
@@ -265,10 +306,14 @@ ARCHITECTURES: dict[str, tuple[Model, Build]] = {
     "skip-alpha-2": (GCNSkipAlpha(skip_alpha=0.3, depth=2), skip_alpha(2, 0.3)),
     "mlp": (MLP(), mlp(1)),
     "mlp-2": (MLP(depth=2), mlp(2)),
+    **{name: (model, build) for name, model, build in SMOOTH},
 }
-every_architecture = pytest.mark.parametrize("name", list(ARCHITECTURES))
-DEEP = [name for name in ARCHITECTURES if name.endswith("-2") and name != "gcn-2"]
-"""One of depth 2 is enough where all architectures were compared at that depth before."""
+SLOW = {name for name, *_ in SMOOTH if name.endswith("-2")}
+every_architecture = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in ARCHITECTURES]
+)
+DEEP = {name for name in ARCHITECTURES if name.endswith("-2") and name != "gcn-2"} | {name for name, *_ in SMOOTH}
+"""One of depth 2 is enough where all architectures were compared at that depth before, and one activation."""
 most_architectures = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long) if name in DEEP else name for name in ARCHITECTURES]
 )
@@ -411,10 +456,55 @@ def test_backpropagation_agrees_with_torch(name: str) -> None:
                 H = H @ parameters[-1] if isinstance(step, Weight) else H + parameters[-1]
             case Scale(factor):
                 H = factor * H
-            case Relu():
-                H = torch.relu(H)
+            case Activate(name):
+                special = {"linear": torch.positive, "gelu": torch.nn.functional.gelu}
+                H = (special[name] if name in special else getattr(torch, name))(H)
     rows = [
         torch.cat([g.ravel() for g in torch.autograd.grad(out, parameters, retain_graph=True)]) for out in H.ravel()
     ]
     jacobian = torch.stack(rows).numpy()
     np.testing.assert_allclose(tangent(steps, steps), jacobian @ jacobian.T, rtol=1e-10, atol=1e-12)
+
+
+def cnn(shape: tuple[int, int, int], depth: int, q: int, pooling: str, activation: str) -> Build:
+    def build(A: np.ndarray, X: np.ndarray, draw: Draws, h: int) -> Steps:
+        height, width, channels = shape
+        n, P = len(X), height * width
+
+        def window(down: int, along: int) -> np.ndarray:
+            """What lies so many pixels away, for the pixels of all images, and zeros beyond the border."""
+            return np.kron(np.eye(n), np.kron(np.eye(height, k=down), np.eye(width, k=along)))
+
+        reach = range(-(q // 2), q // 2 + 1)
+        steps: Steps = [Start(X.reshape(n * P, channels))]
+        for level in range(depth):
+            steps += [Gather([window(down, along) for down in reach for along in reach]), Scale(1 / q)]
+            steps += [Weight(draw(q * q * (h if level else channels), h)), *activate(activation, h)]
+        if pooling == "average":
+            return [*steps, Convolve(np.kron(np.eye(n), np.full((1, P), 1 / P))), Weight(draw(h, 1))]
+        pixels = [np.kron(np.eye(n), np.eye(P)[p : p + 1]) for p in range(P)]
+        return [*steps, Gather(pixels), Scale(1 / np.sqrt(P)), Weight(draw(P * h, 1))]
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("pooling", "depth", "activation"),
+    [
+        ("average", 1, "relu"),
+        ("flatten", 1, "tanh"),
+        pytest.param("average", 2, "erf", marks=pytest.mark.long),
+        pytest.param("flatten", 2, "relu", marks=pytest.mark.long),
+    ],
+)
+def test_convolutional_networks_converge_to_the_kernel(pooling: Any, depth: int, activation: Any) -> None:
+    shape, X = (2, 3, 2), np.random.default_rng(8).normal(size=(3, 12))
+    model = CNN(depth=depth, pooling=pooling, activation=activation, image=shape)
+    K = model.kernel(SimpleNamespace(adjacency=sp.csr_array((3, 3)), features=X))
+    build = cnn(shape, depth, 3, pooling, activation)
+
+    def empirical(seed: int, width: int) -> np.ndarray:
+        steps = build(np.zeros((3, 3)), X, Draws(seed), width)
+        return tangent(steps, steps)
+
+    assert_converges(K, empirical)

@@ -14,7 +14,7 @@ import pytest
 from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import APPNP, GCN, GIN, MLP, PPNP, RBF, SGC, GCNSkipAlpha, Linear, model_from_name, models
+from labelcert.models import APPNP, CNN, GCN, GIN, MLP, PPNP, RBF, SGC, GCNSkipAlpha, Linear, model_from_name, models
 from labelcert.models.by_name import MODELS, ModelInfo
 from labelcert.models.features import Features, gram
 from labelcert.models.plain_kernels import PairwiseModel
@@ -29,7 +29,8 @@ from labelcert.models.plain_kernels import PairwiseModel
         (lambda: MLP(depth=1.5), "depth must be a whole number"),
         (lambda: GIN(depth=True), "depth must be a whole number"),
         (lambda: GCN(normalization="column"), "normalization must be one of 'row', 'symmetric', 'none', got 'column'"),
-        (lambda: GCN(activation="tanh"), "activation must be one of 'relu', 'linear', got 'tanh'"),
+        (lambda: GCN(activation="sine"), "activation must be one of 'relu', 'linear', 'erf', .*, got 'sine'"),
+        (lambda: GCN(activation="erf", variant="published"), "the published code knows the activations 'relu' and"),
         (lambda: GCN(variant="old"), "variant must be one of 'exact', 'published', got 'old'"),
         (lambda: GCN(edge_weight=-1.0), "edge_weight must lie between 0 and 1e"),
         (lambda: APPNP(alpha=1.5), "alpha must lie between 0 and 1, got 1.5"),
@@ -37,6 +38,10 @@ from labelcert.models.plain_kernels import PairwiseModel
         (lambda: APPNP(alpha=0.0, iterations=None), "needs alpha of at least 0.001, got 0.0; use APPNP"),
         (lambda: PPNP(normalization="none"), "needs normalization 'row' or 'symmetric', got 'none'"),
         (lambda: GCNSkipAlpha(skip_alpha=-0.1), "skip_alpha must lie between 0 and 1, got -0.1"),
+        (lambda: CNN(filter=2), "filter must be an odd number of pixels, got 2"),
+        (lambda: CNN(pooling="max"), "pooling must be one of 'average', 'flatten', got 'max'"),
+        (lambda: CNN(image=(8, 8)), r"image must be \(height, width, channels\), got \(8, 8\)"),
+        (lambda: CNN().kernel(Graph(np.zeros((2, 2)), np.eye(2), [0, 1])), "2 features are not the pixels of a square"),
         (lambda: RBF(gamma=0.0), "gamma must be a positive finite number, got 0.0"),
         (lambda: Linear(bias="yes"), "bias must be True or False, got 'yes'"),
         (lambda: model_from_name("gcnn"), "model must be one of gcn, sgc, .*, got 'gcnn'; did you mean 'gcn'"),
@@ -100,6 +105,7 @@ def test_every_registered_model_is_built_by_its_name(random_graph: Callable[...,
         "gcn-skip-pc",
         "gcn-skip-alpha",
         "mlp",
+        "cnn",
         "linear",
         "rbf",
     ]

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from labelcert import (
     APPNP,
+    CNN,
     GCN,
     GIN,
     MLP,
@@ -127,7 +128,7 @@ def test_sparse_features_have_the_same_bounds() -> None:
 
 def test_what_has_no_bounds_is_refused() -> None:
     graph = drawn_graph(np.random.default_rng(0), binary=False)
-    for model in (RBF(), GCN(variant="published")):
+    for model in (RBF(), GCN(variant="published"), GCN(activation="erf"), CNN()):
         with pytest.raises(InvalidInput, match="variant='exact'"):
             kernel_bounds(model, graph, [0], [1], poisoned=np.ones(11, dtype=bool), ball=FeatureBall(0.1))
     with pytest.raises(InvalidInput, match="norm must be one of"):

@@ -17,6 +17,7 @@ from labelcert.errors import WorkTooLarge
 from labelcert.graphs import Graph
 from labelcert.models import (
     APPNP,
+    CNN,
     GCN,
     GIN,
     MLP,
@@ -48,6 +49,14 @@ MODELS: list[Model] = [
     PPNP(normalization="row"),
     MLP(depth=3),
     MLP(activation="linear"),
+    GCN(activation="erf", depth=3),
+    GCN(activation="tanh"),
+    GIN(activation="tanh", depth=2),
+    GCNSkipPC(activation="gelu", depth=3),
+    GCNSkipAlpha(activation="erf"),
+    APPNP(activation="tanh", depth=2),
+    CNN(image=(5, 1, 1), depth=2),
+    CNN(image=(1, 5, 1), pooling="flatten", activation="tanh"),
     Linear(),
     Linear(bias=True),
     RBF(gamma=0.5),

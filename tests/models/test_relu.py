@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from labelcert.models.relu import activate, clip_at_smaller_variance, kappa0, relu_expectations
+from labelcert.models.activations import activate
+from labelcert.models.relu import clip_at_smaller_variance, kappa0, relu_expectations
 
 
 def kappa1(u: np.ndarray) -> np.ndarray:
@@ -44,7 +45,7 @@ def test_a_node_of_variance_zero_stays_zero() -> None:
     sigma, theta = np.zeros((2, 2)), np.zeros((2, 2))
     sigma[1, 1] = theta[1, 1] = 2.0
     v = np.array([0.0, 2.0])
-    activate(sigma, theta, v, v)
+    activate("relu", sigma, theta, v, v)
     np.testing.assert_array_equal(sigma, [[0.0, 0.0], [0.0, 2.0]])
     np.testing.assert_array_equal(theta, [[0.0, 0.0], [0.0, 2.0]])
 

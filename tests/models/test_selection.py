@@ -9,7 +9,7 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import APPNP, C_GRID, GCN, Linear, select
 from labelcert.models.recipe import Recipe
-from labelcert.models.selection import _choose
+from labelcert.models.selection import choose
 
 pytest.importorskip("sklearn")
 
@@ -64,13 +64,13 @@ def test_rules() -> None:
         Recipe(Linear(C=2.0), accuracy=0.90, deviation=0.1),
         Recipe(Linear(C=5.0), accuracy=0.90, deviation=0.0),
     ]
-    assert _choose(candidates, "best").C == 2.0
-    assert _choose(candidates, "smallest").C == 1.0
+    assert choose(candidates, "best").C == 2.0
+    assert choose(candidates, "smallest").C == 1.0
     tie = [
         Recipe(Linear(C=1.0), accuracy=0.8, deviation=0.2),
         Recipe(Linear(C=1.0, bias=True), accuracy=0.9, deviation=0.1),
     ]
-    assert _choose(tie, "smallest") == Linear(C=1.0, bias=True)
+    assert choose(tie, "smallest") == Linear(C=1.0, bias=True)
 
 
 def test_bad_requests_are_refused(random_graph: Callable[..., Graph], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,9 @@ from labelcert.cli.reporting import REPORT_OPTION
 from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import engine_names
 from labelcert.losses import loss_names
-from labelcert.models.base import ACTIVATIONS, VARIANTS
+from labelcert.models.activations import ACTIVATIONS
+from labelcert.models.base import VARIANTS
+from labelcert.models.convolutional import POOLINGS
 from labelcert.models.poisoned import NORMS
 from labelcert.models.propagation import NORMALIZATIONS
 from labelcert.models.recipe import COMBINATIONS
@@ -84,6 +86,11 @@ MODEL_OPTIONS = OptionGroup(
     option("--depth", int, "Hidden layers."),
     option("--normalization", NORMALIZATIONS, "Of the graph convolution."),
     option("--activation", ACTIVATIONS),
+    option("--filter", int, "Width of the CNN's windows, odd."),
+    option(
+        "--pooling", POOLINGS, "What follows the CNN's convolutions: a mean over pixels, or all of them side by side."
+    ),
+    option("--image", int, "Height, width and channels of the CNN's images. [default: square, one channel]", nargs=3),
     option("--alpha", float, "Teleport probability of APPNP and PPNP."),
     option("--skip-alpha", float, "Share of the input in GCN Skip-alpha."),
     option("--iterations", int, "Propagation steps of APPNP."),

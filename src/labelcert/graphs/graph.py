@@ -295,7 +295,7 @@ class Graph:
     def from_features(cls, X_train: ArrayLike, y_train: ArrayLike, X_test: ArrayLike, *, name: str = "table") -> Graph:
         """From rows without edges, as for scikit-learn: the first ones are labelled, the others have no label.
 
-        Models that ignore edges take it: ``MLP``, ``RBF`` and ``Linear``.
+        Models that ignore edges take it: ``MLP``, ``CNN``, ``RBF`` and ``Linear``.
 
         Examples
         --------

@@ -18,7 +18,7 @@ import numpy as np
 from labelcert._version import NUMERICS
 from labelcert.arrays import Int
 from labelcert.attacks import ATTACKS, attack
-from labelcert.baselines import BASELINES, certify_baseline
+from labelcert.baselines import BASELINES, certify_baseline, certify_sanitized
 from labelcert.certificate import Certificate
 from labelcert.certificate.metric import Metric
 from labelcert.certification import GraphCertifier
@@ -44,6 +44,7 @@ ATTACK = "attack:"
 USING: dict[str, Callable[..., Certificate]] = {
     **{name: partial(certify_baseline, using=name) for name in BASELINES},
     **{f"{ATTACK}{name}": partial(attack, using=name) for name in ATTACKS},
+    "sanitized": certify_sanitized,
 }
 """What a model of a study may be certified with, instead of `labelcert.certify`; a further registry is one more line.
 

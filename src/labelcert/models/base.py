@@ -22,6 +22,7 @@ from labelcert.graphs import Graph
 from labelcert.graphs.checks import as_indices
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import CROSS_VALIDATED, best_C
+from labelcert.models.activations import ACTIVATIONS
 from labelcert.models.features import Features, as_features
 from labelcert.models.layers import Architecture
 from labelcert.models.networks.network import Network
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
     from labelcert.labelnoise import Noise
     from labelcert.rechecking import Recheck
 
-Activation = Literal["relu", "linear"]
 Variant = Literal["exact", "published"]
-ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 VARIANTS: tuple[str, ...] = get_args(Variant)
 
 
@@ -73,7 +72,7 @@ class Model(ABC):
     - ``depth``: hidden layers L, at least 1;
     - ``normalization``: ``"row"``, ``"symmetric"`` or ``"none"``, how :math:`\beta A + I` is normalised to S;
     - ``edge_weight``: β, the weight of edges relative to self-loops;
-    - ``activation``: ``"relu"`` or ``"linear"``;
+    - ``activation``: ``"relu"``, ``"linear"``, ``"erf"``, ``"gelu"`` or ``"tanh"``;
     - ``variant``: ``"exact"``, the kernel of the network, or ``"published"``, the one that the published code computes.
     """
 
@@ -83,6 +82,11 @@ class Model(ABC):
         for option in fields(self):
             if option.name in SHARED_OPTIONS:
                 SHARED_OPTIONS[option.name](option.name, getattr(self, option.name))
+        published = getattr(self, "variant", "exact") == "published"
+        require(
+            not published or getattr(self, "activation", "relu") in ("relu", "linear"),
+            "the published code knows the activations 'relu' and 'linear' alone; use variant='exact'",
+        )
         self._check()
 
     def _check(self) -> None:  # noqa: B027 (most models only have shared options)
@@ -186,7 +190,7 @@ class Model(ABC):
 
     def _architecture(self, adjacency: sp.csr_array) -> Architecture:
         """The network on a graph, at any width."""
-        raise InvalidInput(f"{type(self).__name__} is a plain kernel, which belongs to no network; use another model")
+        raise InvalidInput(f"networks of finite width are not there for {type(self).__name__}; use another model")
 
     def network(
         self, width: int, seed: int = 0, *, recipe: Literal["theory", "practice"] = "theory", device: str = "auto"

@@ -11,6 +11,7 @@ from typing import Any
 from labelcert.checking import known_name
 from labelcert.errors import InvalidInput
 from labelcert.models.base import Model
+from labelcert.models.convolutional import CNN
 from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE
 from labelcert.models.pagerank import APPNP, PPNP
 from labelcert.models.plain_kernels import MLP, RBF, Linear
@@ -31,7 +32,7 @@ class ModelInfo:
 
 
 _LISTED = (
-    ModelInfo("gcn", "graph convolutional network with ReLU", GCN),
+    ModelInfo("gcn", "graph convolutional network", GCN),
     ModelInfo("sgc", "simplified graph convolution: a GCN without activations", SGC),
     ModelInfo("graphsage", "GraphSAGE with mean aggregation, S = I + A/degree", GraphSAGE),
     ModelInfo("gin", "graph isomorphism network, S = A + I, an MLP after each sum", GIN),
@@ -40,6 +41,7 @@ _LISTED = (
     ModelInfo("gcn-skip-pc", "GCN whose layers all see the input again", GCNSkipPC),
     ModelInfo("gcn-skip-alpha", "GCN with a share of the input in every layer", GCNSkipAlpha),
     ModelInfo("mlp", "fully connected network on the features, edges unused", MLP),
+    ModelInfo("cnn", "convolutional network on images, edges unused", CNN),
     ModelInfo("linear", "linear kernel on the features, edges unused", Linear),
     ModelInfo("rbf", "Gaussian kernel on the features, edges unused", RBF),
 )

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
 from labelcert.models import chunks
+from labelcert.models.activations import Activation
 from labelcert.models.features import Features, entries_of, gram, row_products, squared_norms
 
 
@@ -21,13 +22,18 @@ class Layer:
     """T, applied to the previous layer's output."""
     skip: sp.csr_array | None = None
     """R, applied to the fixed random embedding of the features."""
-    relu: bool = True
+    activation: Activation = "relu"
     readout: bool = False
     """Whether a second trained linear map follows the activation."""
     gradient_convolution: sp.csr_array | None = None
     """Replaces T for gradients, in published variants whose formula differs."""
     clip_skip: bool = False
     """Whether the published variant clips the skip term like the first layer (Skip-PC)."""
+
+    @property
+    def active(self) -> bool:
+        """Whether the layer has an activation."""
+        return self.activation != "linear"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +143,9 @@ class Side:
         self.variances: dict[int, Float] = {1: self.first.variances}
 
     @property
-    def last_relu(self) -> int:
+    def last_active(self) -> int:
         """The last layer with an activation; 0 if there is none."""
-        return max((level for level, layer in enumerate(self.layers, start=1) if layer.relu), default=0)
+        return max((level for level, layer in enumerate(self.layers, start=1) if layer.active), default=0)
 
 
 def _dense_rows(rows: Features) -> Float:

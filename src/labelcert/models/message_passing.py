@@ -1,6 +1,7 @@
 """Networks that alternate graph convolutions and weights: GCN, SGC, GraphSAGE, GIN, and skip connections.
 
-h is the width, S the graph convolution and σ the activation (c = 2 for the ReLU, c = 1 for none). All W have
+h is the width, S the graph convolution and σ the activation with its c
+(:mod:`labelcert.models.activations`: 2 for the ReLU, 1 for none). All W have
 independent standard Gaussian entries and are trained, unless stated otherwise. There are no biases. ``depth``
 counts hidden layers. The kernels follow from the recursion of :mod:`labelcert.models.recursion`.
 """
@@ -13,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelcert.arrays import Float
-from labelcert.models.base import Activation, Model, Variant, View, require_between
+from labelcert.models.activations import Activation
+from labelcert.models.base import Model, Variant, View, require_between
 from labelcert.models.layers import Architecture, Layer, Side
 from labelcert.models.propagation import Normalization, convolution_matrix, mean_aggregation_matrix
 from labelcert.models.recursion import kernel_block
@@ -33,13 +35,14 @@ class MessagePassing(Model):
         return convolution_matrix(adjacency, normalization=normalization, edge_weight=edge_weight)
 
     @property
-    def _relu(self) -> bool:
-        return getattr(self, "activation", "linear") == "relu"
+    def _activation(self) -> Activation:
+        found: Activation = getattr(self, "activation", "linear")
+        return found
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the network's layers on a graph: L hidden ones, and the readout."""
         S = self._convolution(adjacency)
-        return [Layer(S, relu=self._relu)] * self.depth + [Layer(S, relu=False)]
+        return [Layer(S, activation=self._activation)] * self.depth + [Layer(S, activation="linear")]
 
     def _architecture(self, adjacency: sp.csr_array) -> Architecture:
         return Architecture(self.layers(adjacency))
@@ -154,7 +157,7 @@ class GIN(MessagePassing):
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the L layers on a graph."""
         depth = 1 if self.variant == "published" else self.depth
-        return [Layer(self._convolution(adjacency), relu=self._relu, readout=True)] * depth
+        return [Layer(self._convolution(adjacency), activation=self._activation, readout=True)] * depth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +182,10 @@ class GCNSkipPC(GCN):
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the L + 1 layers on a graph."""
-        S, relu = self._convolution(adjacency), self._relu
-        inner = Layer(S, skip=S, relu=relu, clip_skip=relu)
-        return [Layer(S, relu=relu), *([inner] * (self.depth - 1)), replace(inner, relu=False)]
+        S, activation = self._convolution(adjacency), self.activation
+        inner = Layer(S, skip=S, activation=activation, clip_skip=activation == "relu")
+        last = replace(inner, activation="linear")
+        return [Layer(S, activation=activation), *([inner] * (self.depth - 1)), last]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,10 +221,10 @@ class GCNSkipAlpha(GCN):
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the L + 1 layers on a graph."""
-        S, relu = self._convolution(adjacency), self._relu
+        S, activation = self._convolution(adjacency), self.activation
         keep = sp.csr_array((1.0 - self.skip_alpha) * S)
         skip = sp.csr_array(self.skip_alpha * sp.eye_array(S.shape[0], format="csr"))
         through = S if self.variant == "published" else None
-        inner = Layer(keep, skip=skip, relu=relu, gradient_convolution=through)
-        first = Layer(sp.csr_array(keep + skip), relu=relu)
-        return [first, *([inner] * (self.depth - 1)), replace(inner, relu=False)]
+        inner = Layer(keep, skip=skip, activation=activation, gradient_convolution=through)
+        first = Layer(sp.csr_array(keep + skip), activation=activation)
+        return [first, *([inner] * (self.depth - 1)), replace(inner, activation="linear")]

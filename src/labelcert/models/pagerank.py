@@ -14,10 +14,11 @@ from labelcert.arrays import Float
 from labelcert.checking import whole_number
 from labelcert.memory import require_memory
 from labelcert.models import chunks
-from labelcert.models.base import Activation, Model, Variant, View, require, require_between
-from labelcert.models.features import Features, squared_norms
+from labelcert.models.activations import Activation
+from labelcert.models.base import Model, Variant, View, require, require_between
+from labelcert.models.features import Features
 from labelcert.models.layers import Architecture
-from labelcert.models.plain_kernels import MLP
+from labelcert.models.plain_kernels import MLP, mlp_diagonal
 from labelcert.models.propagation import Normalization, convolution_matrix, pagerank_iterations, propagate
 
 
@@ -86,14 +87,13 @@ class PropagatedMLP(Model):
 
     def _smooth(self, left: Features, right: Features, P: Float, *, same: bool) -> Float:
         r"""Compute :math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), in chunks of rows."""
-        n_left, n_right, L = int(left.shape[0]), int(right.shape[0]), self.depth
+        n_left, n_right = int(left.shape[0]), int(right.shape[0])
         out = np.empty((n_left, P.shape[1]))
         for rows in chunks.row_chunks(n_left, n_right, chunks.MLP_ENTRIES):
             theta = self._network._between(left[rows], right, same=False)
             if same:
                 own = np.arange(rows.start, rows.stop)
-                # The kernel of a point with itself is the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2.
-                theta[np.arange(len(own)), own] = (L + 1) * (squared_norms(left[rows]) + 1.0) + L * (L + 1) / 2
+                theta[np.arange(len(own)), own] = mlp_diagonal(left[rows], depth=self.depth, activation=self.activation)
             out[rows] = theta @ P
         return out
 

@@ -4,43 +4,67 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
 from labelcert.arrays import Float
 from labelcert.memory import require_memory
-from labelcert.models.base import Activation, Model, Variant, View, require, require_positive
+from labelcert.models.activations import Activation, activate, expectations
+from labelcert.models.base import Model, Variant, View, require, require_positive
 from labelcert.models.features import Features, gram, squared_norms
 from labelcert.models.layers import Architecture, Layer
-from labelcert.models.relu import activate, clip_at_smaller_variance
+from labelcert.models.relu import clip_at_smaller_variance
+
+KEEPING = ("relu", "linear")
+"""Activations that keep the variance of what they are given."""
 
 
 def mlp_kernel(
-    left: Features, right: Features, *, depth: int, relu: bool, published: bool = False, same: bool = False
+    left: Features, right: Features, *, depth: int, activation: Activation, published: bool = False, same: bool = False
 ) -> Float:
     r"""Compute the tangent kernel of the fully connected network with biases, shape (rows of left, rows of right).
 
     :math:`\Sigma_1 = X X'^\top + 1`, :math:`\Sigma_{l+1} = E_l + 1`, :math:`\Theta_1 = \Sigma_1`,
-    :math:`\Theta_{l+1} = \Sigma_{l+1} + \Theta_l \odot \dot E_l`; the kernel is :math:`\Theta_{L+1}`. Invariant: the
-    variances are :math:`\|x\|^2 + l`, because :math:`E_{ii} = v_i`. With `same`, both sides are the same points, so
-    that the diagonal holds their variances. With `published`, covariances are clipped at the smaller variance.
+    :math:`\Theta_{l+1} = \Sigma_{l+1} + \Theta_l \odot \dot E_l`; the kernel is :math:`\Theta_{L+1}`. With `same`, both
+    sides are the same points, so that the diagonal holds their variances. With `published`, covariances are clipped at
+    the smaller variance.
     """
     sigma = gram(left, right)
     sigma += 1.0
-    v_left, v_right = squared_norms(left) + 1.0, squared_norms(right) + 1.0
+    v_left, v_right = (_mlp_variances(X, depth, activation) for X in (left, right))
     theta: Float | None = None
     for level in range(depth):
-        if relu:
+        if activation != "linear":
             if same:
-                np.fill_diagonal(sigma, v_left + level)
+                np.fill_diagonal(sigma, v_left[level])
             if published:
-                clip_at_smaller_variance(sigma, v_left + level, v_right + level)
+                clip_at_smaller_variance(sigma, v_left[level], v_right[level])
         theta = sigma.copy() if theta is None else theta + sigma
-        if relu:
-            activate(sigma, theta, v_left + level, v_right + level)
+        activate(activation, sigma, theta, v_left[level], v_right[level])
         sigma += 1.0
     return sigma if theta is None else sigma + theta
+
+
+def _mlp_variances(X: Features, depth: int, activation: Activation) -> list[Float]:
+    """(L + 1) variances of each point; those of a ReLU network are exact, because it keeps them."""
+    found = [squared_norms(X) + 1.0]
+    for level in range(1, depth + 1):
+        v = found[-1]
+        found.append(found[0] + level if activation in KEEPING else expectations(activation, v, v, v)[0] + 1.0)
+    return found
+
+
+def mlp_diagonal(X: Features, *, depth: int, activation: Activation) -> Float:
+    r"""Compute :math:`\Theta_{ii}` of `mlp_kernel` alone, shape (n,)."""
+    variances = _mlp_variances(X, depth, activation)
+    if activation in KEEPING:  # the sum of the variances (|x|² + 1) + l
+        return (depth + 1) * variances[0] + depth * (depth + 1) / 2
+    theta = variances[0]
+    for v, after in pairwise(variances):
+        theta = after + theta * expectations(activation, v, v, v)[1]
+    return theta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +111,12 @@ class MLP(PairwiseModel):
 
     def _architecture(self, adjacency: sp.csr_array) -> Architecture:
         own = sp.eye_array(adjacency.shape[0], format="csr")
-        hidden = Layer(own, relu=self.activation == "relu")
-        return Architecture([*[hidden] * self.depth, Layer(own, relu=False)], bias=True)
+        hidden = Layer(own, activation=self.activation)
+        return Architecture([*[hidden] * self.depth, Layer(own, activation="linear")], bias=True)
 
     def _between(self, left: Features, right: Features, *, same: bool) -> Float:
-        relu, published = self.activation == "relu", self.variant == "published"
-        return mlp_kernel(left, right, depth=self.depth, relu=relu, published=published, same=same)
+        published = self.variant == "published"
+        return mlp_kernel(left, right, depth=self.depth, activation=self.activation, published=published, same=same)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +141,9 @@ class Linear(PairwiseModel):
         require(isinstance(self.bias, bool), f"bias must be True or False, got {self.bias!r}")
 
     def _architecture(self, adjacency: sp.csr_array) -> Architecture:
-        return Architecture([Layer(sp.eye_array(adjacency.shape[0], format="csr"), relu=False)], bias=self.bias)
+        return Architecture(
+            [Layer(sp.eye_array(adjacency.shape[0], format="csr"), activation="linear")], bias=self.bias
+        )
 
     def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         K = gram(left, right)

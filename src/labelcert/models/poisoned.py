@@ -212,10 +212,12 @@ class PoisonedViews:
         cls, model: Model, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool
     ) -> PoisonedViews:
         """As in `kernel_bounds`."""
-        if not model.has_network or getattr(model, "variant", "exact") != "exact":
+        options = getattr(model, "variant", "exact"), getattr(model, "activation", "linear")
+        if not model.has_network or options not in (("exact", "relu"), ("exact", "linear")):
             raise InvalidInput(
-                f"kernels under poisoned features are bounded for networks with variant='exact', got {model!r}; use "
-                "one of gcn, sgc, graphsage, gin, appnp, ppnp, the skip connections, mlp or linear"
+                "kernels under poisoned features are bounded for networks with variant='exact' and activation 'relu' "
+                f"or 'linear', got {model!r}; use one of gcn, sgc, graphsage, gin, appnp, ppnp, the skip connections, "
+                "mlp or linear"
             )
         before, after = model._views(graph, labeled, test, inductive=inductive)
         n = int(graph.adjacency.shape[0])
@@ -303,7 +305,7 @@ def _side_by_side(first: Architecture, second: Architecture) -> Architecture:
     for a, b in zip(first.layers, second.layers, strict=True):
         T = both(a.convolution, b.convolution)
         assert T is not None
-        layers.append(Layer(T, both(a.skip, b.skip), a.relu, a.readout))
+        layers.append(Layer(T, both(a.skip, b.skip), a.activation, a.readout))
     return Architecture(layers, first.bias)
 
 
@@ -325,7 +327,7 @@ def _recursion(architecture: Architecture, whole: _Poisoned, nodes: Int) -> Inte
                 sigma = sigma + whole.gram(sp.csr_array(layer.skip[needed[level]]))
             theta = theta.between(T) + sigma
         sigma = _possible(sigma, needed[level])
-        if layer.relu:
+        if layer.active:
             sigma, theta = _activated(sigma, theta, needed[level])
         if layer.readout:
             theta = theta + sigma

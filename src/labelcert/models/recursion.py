@@ -5,7 +5,7 @@ A network is a sequence of layers. Layer l = 1..D reads the previous layer's out
 
 .. math::
     U_l = (T_l H_{l-1} + R_l H_0)\, W_l, \qquad
-    H_l = \sqrt{2/h}\,\mathrm{ReLU}(U_l)\ \text{or}\ U_l/\sqrt{h},
+    H_l = \sqrt{c/h}\,\sigma(U_l),
 
 all :math:`W_l` standard Gaussian and trained. With widths going to infinity, pre-activations become
 Gaussian with covariance :math:`\Sigma_l`, and the tangent kernel :math:`\Theta_l` of :math:`U_l` follows
@@ -17,8 +17,8 @@ Gaussian with covariance :math:`\Sigma_l`, and the tangent kernel :math:`\Theta_
     \Theta_1 &= \Sigma_1, &
     \Theta_{l+1} &= \Sigma_{l+1} + T_{l+1} (\Theta_l \odot \dot E_l)\, T_{l+1}^\top,
 
-where :math:`E_l, \dot E_l` are the expectations of :mod:`labelcert.models.relu` for :math:`\Sigma_l` (and
-:math:`E_l = \Sigma_l, \dot E_l = 1` without activation).
+where :math:`E_l, \dot E_l` are the expectations of :mod:`labelcert.models.activations` for :math:`\Sigma_l`, c = 1
+without activation.
 
 Rows and columns may belong to two different graphs that share the weights: the recursion then runs with one
 :math:`T_l` and X on the left and another on the right. That is the kernel between a node of the graph seen
@@ -37,9 +37,10 @@ import scipy.sparse as sp
 from labelcert.arrays import Float, Int
 from labelcert.memory import require_memory
 from labelcert.models import chunks
+from labelcert.models.activations import activate, expectations
 from labelcert.models.features import gram
 from labelcert.models.layers import Side
-from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expectations
+from labelcert.models.relu import clip_at_smaller_variance
 
 
 def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> Float:
@@ -70,8 +71,8 @@ def estimate_bytes(left: Side, right: Side) -> int:
     chunk = min(4 * chunks.STREAM_ENTRIES, 4 * len(left.nodes[1]) * max(len(right.first.columns), 1))
     blocks = (2 * area(left, right, k) + 2 * area(left, right, k + 1) for k in range(2, depth + 1))
     block = max(blocks, default=area(left, right, 1))
-    incomplete = [s for s in (left, right) if left is not right and s.last_relu not in s.variances]
-    squares = (area(s, s, k) + area(s, s, k + 1) for s in incomplete for k in range(2, s.last_relu))
+    incomplete = [s for s in (left, right) if left is not right and s.last_active not in s.variances]
+    squares = (area(s, s, k) + area(s, s, k + 1) for s in incomplete for k in range(2, s.last_active))
     square = max(squares, default=0)
     return 8 * (max(block, square) + chunk)
 
@@ -103,20 +104,21 @@ class _Recursion:
         for level in range(2, last + 1):
             self._complete_covariance(level, E)
             if level < last:
-                activate(E, None, self.left.variances[level], self.right.variances[level])
+                activation = self.left.layers[level - 1].activation
+                activate(activation, E, None, self.left.variances[level], self.right.variances[level])
                 E = _sandwich(self.left.convolutions[level + 1], E, self.right.convolutions[level + 1])
 
     def _first_layer(self, rows: slice) -> tuple[Float, Float]:
         layer = self.left.layers[0]
         sigma = self.left.first.covariances(self.right.first, rows)
         left_variance, right_variance = self.left.variances[1][rows], self.right.variances[1]
-        if layer.relu:
+        if layer.active:
             self._set_diagonal(1, sigma, rows)
             if self.published:
                 clip_at_smaller_variance(sigma, left_variance, right_variance)
         theta = sigma.copy()
-        if layer.relu:
-            activate(sigma, theta, left_variance, right_variance)
+        if layer.active:
+            activate(layer.activation, sigma, theta, left_variance, right_variance)
         if layer.readout:
             theta += sigma
         return sigma, theta
@@ -149,7 +151,7 @@ class _Recursion:
     def _merges_at(self, level: int) -> bool:
         """Tell whether the layer only adds Sigma and Theta, so that their sum can be convolved at once."""
         layer = self.left.layers[level - 1]
-        plain = not layer.relu and not layer.readout and layer.gradient_convolution is None
+        plain = not layer.active and not layer.readout and layer.gradient_convolution is None
         return level == self.depth and plain
 
     def _complete_covariance(self, level: int, sigma: Float) -> None:
@@ -161,7 +163,7 @@ class _Recursion:
                 if self.published and layer.clip_skip:
                     clip_at_smaller_variance(part, left.variances[rows], right.variances)
                 sigma[rows] += part
-        if not layer.relu:
+        if not layer.active:
             return
         if self.left is self.right:
             self.left.variances[level] = sigma.diagonal().copy()
@@ -173,13 +175,13 @@ class _Recursion:
         layer = self.left.layers[level - 1]
         self._complete_covariance(level, sigma)
         if theta is None:
-            theta = sigma.copy() if layer.relu else sigma
+            theta = sigma.copy() if layer.active else sigma
         else:
             if self.published and level < self.depth:
                 theta[...] = theta.astype(np.float32)
             theta += sigma
-        if layer.relu:
-            activate(sigma, theta, self.left.variances[level], self.right.variances[level])
+        if layer.active:
+            activate(layer.activation, sigma, theta, self.left.variances[level], self.right.variances[level])
         if layer.readout:
             theta += sigma
         return theta
@@ -198,7 +200,7 @@ class _Recursion:
 
 def _complete_variances(side: Side, *, published: bool) -> None:
     """Fill in the variances of every layer with an activation."""
-    last = side.last_relu
+    last = side.last_active
     if last < 2 or last in side.variances:
         return
     if last == 2 and _local_is_cheaper(side):
@@ -255,10 +257,10 @@ def _hub_variance(side: Side, neighbours: Int, weights: Float, *, published: boo
         sigma = gram(X[rows], X)
         index = np.arange(rows.start, rows.stop)
         sigma[index - rows.start, index] = v[rows]
-        if side.layers[0].relu:
+        if side.layers[0].active:
             if published:
                 clip_at_smaller_variance(sigma, v[rows], v)
-            activate(sigma, None, v[rows], v)
+            activate(side.layers[0].activation, sigma, None, v[rows], v)
         total += float(weights[rows] @ (sigma @ weights))
     return total
 
@@ -267,11 +269,11 @@ def _first_expectation(side: Side, i: Int, j: Int, *, published: bool) -> Float:
     """Return entries (i, j) of E_1, or of Sigma_1 if the first layer has no activation."""
     v_i, v_j = side.variances[1][i], side.variances[1][j]
     sigma = np.where(i == j, v_i, side.first.pair_covariances(i, j))
-    if not side.layers[0].relu:
+    if not side.layers[0].active:
         return sigma
     if published:
         sigma = np.minimum(sigma, np.minimum(v_i, v_j))
-    return relu_expectations(sigma, np.sqrt(v_i * v_j))[0]
+    return expectations(side.layers[0].activation, sigma, v_i, v_j)[0]
 
 
 def _sandwich(A: sp.csr_array, M: Float, B: sp.csr_array) -> Float:

@@ -42,18 +42,6 @@ def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
     return q * (u * e_dot + np.sqrt((1.0 - u) * (1.0 + u)) / np.pi), e_dot
 
 
-def activate(sigma: Float, theta: Float | None, left_variance: Float, right_variance: Float) -> None:
-    r"""Pass a layer through the ReLU, in place.
-
-    :math:`\Theta \leftarrow \Theta \odot \dot E`, :math:`\Sigma \leftarrow E`. Without Θ, only covariances are needed.
-    """
-    for rows in chunks.row_chunks(len(sigma), sigma.shape[1], chunks.CACHE_ENTRIES):
-        q = np.sqrt(np.outer(left_variance[rows], right_variance))
-        sigma[rows], e_dot = relu_expectations(sigma[rows], q)
-        if theta is not None:
-            theta[rows] *= e_dot
-
-
 def clip_at_smaller_variance(sigma: Float, left_variance: Float, right_variance: Float) -> None:
     r"""Clip covariances in place as published: :math:`\Sigma_{ij} \leftarrow \min(\Sigma_{ij}, v_i, v_j)`.
 

@@ -141,7 +141,7 @@ def select(
         for value, found in zip(C, accuracies(K, labels, C, parts, trained_with, count), strict=True):
             measured: dict[str, Any] = {"accuracy": float(np.mean(found)), "deviation": float(np.std(found))}
             candidates.append(Recipe(replace(variant, C=value), loss, source="cross-validation", **measured))
-    return Selection(_choose(candidates, rule), tuple(candidates))
+    return Selection(choose(candidates, rule), tuple(candidates))
 
 
 def variants(model: Model, grid: Mapping[str, Sequence[Any]], name: str, fixed: Sequence[str] = ("C",)) -> list[Model]:
@@ -156,7 +156,8 @@ def variants(model: Model, grid: Mapping[str, Sequence[Any]], name: str, fixed: 
     return [replace(model, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
 
-def _choose(candidates: Sequence[Recipe], rule: Rule) -> Model:
+def choose(candidates: Sequence[Recipe], rule: Rule) -> Model:
+    """The model that a rule chooses among candidates with accuracies and deviations: see `select`."""
     scored = [(c.accuracy or 0.0, c.deviation or 0.0, c.model) for c in candidates]
     best, deviation, model = max(scored, key=lambda each: each[0])
     if rule == "best":

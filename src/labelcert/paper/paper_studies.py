@@ -29,7 +29,7 @@ def paper_study(name: str) -> Study:
     """Read a study of the paper."""
     if name not in ORDER:
         raise InvalidInput(
-            f"expected the name of a study of the paper, 'all' or 'claims', got {name!r}{nearest(name, ORDER) or ';'} "
-            "`labelcert reproduce --list` lists all names"
+            f"expected the name of a study of the paper, 'all', 'claims' or 'hyperparameters', got {name!r}"
+            f"{nearest(name, ORDER) or ';'} `labelcert reproduce --list` lists all names"
         )
     return shipped_study(name)

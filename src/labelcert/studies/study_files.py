@@ -55,7 +55,7 @@ MODEL_KEYS = (
 
 
 MORE = (
-    *("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates"),
+    *("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates", "sanitizing"),
     *("features-csbm", "features-cora-ml-b"),
 )
 """Studies that go beyond the paper."""

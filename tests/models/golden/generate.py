@@ -58,26 +58,48 @@ def ntk(layers: list, X: np.ndarray, S: np.ndarray) -> np.ndarray:
     return np.asarray(k.ntk).reshape(N_NODES, N_NODES)
 
 
-def gcn(depth: int, relu: bool) -> list:
+ACTIVATIONS = {
+    "relu": (stax.Relu, np.sqrt(2.0)),
+    "erf": (stax.Erf, np.sqrt(np.pi / 2 / np.arcsin(2 / 3))),
+    "gelu": (stax.Gelu, np.sqrt(1 / (1 / 4 + (np.arcsin(1 / 2) + 1 / np.sqrt(3)) / (2 * np.pi)))),
+}
+"""With the root of c, one over the expectation of its square."""
+
+
+def gcn(depth: int, activation: str | None) -> list:
     layers = [aggregate(), dense(np.sqrt(N_FEATURES))]
     for _ in range(depth):
-        layers += [stax.Relu()] if relu else []
-        layers += [aggregate(), dense(np.sqrt(2.0) if relu else 1.0)]
+        layer, std = ACTIVATIONS[activation] if activation else (None, 1.0)
+        layers += [layer()] if layer else []
+        layers += [aggregate(), dense(std)]
     return layers
 
 
-def gin(depth: int) -> list:
+def gin(depth: int, activation: str = "relu") -> list:
+    layers = []
+    layer, std = ACTIVATIONS[activation]
+    for level in range(depth):
+        layers += [aggregate(), dense(np.sqrt(N_FEATURES) if level == 0 else 1.0), layer(), dense(std)]
+    return layers
+
+
+def mlp(depth: int, activation: str = "relu") -> list:
+    layers = [dense(np.sqrt(N_FEATURES), 1.0)]
+    layer, std = ACTIVATIONS[activation]
+    for _ in range(depth):
+        layers += [layer(), dense(std, 1.0)]
+    return layers
+
+
+def cnn(depth: int, activation: str, pooling: str, images: np.ndarray, q: int) -> np.ndarray:
+    layer, std = ACTIVATIONS[activation]
     layers = []
     for level in range(depth):
-        layers += [aggregate(), dense(np.sqrt(N_FEATURES) if level == 0 else 1.0), stax.Relu(), dense(np.sqrt(2.0))]
-    return layers
-
-
-def mlp(depth: int) -> list:
-    layers = [dense(np.sqrt(N_FEATURES), 1.0)]
-    for _ in range(depth):
-        layers += [stax.Relu(), dense(np.sqrt(2.0), 1.0)]
-    return layers
+        scale = np.sqrt(images.shape[-1]) if level == 0 else std
+        layers += [stax.Conv(WIDTH, (q, q), padding="SAME", W_std=scale, b_std=None, parameterization="ntk"), layer()]
+    layers += [stax.GlobalAvgPool() if pooling == "average" else stax.Flatten(), dense(std)]
+    _, _, kernel_fn = stax.serial(*layers)
+    return np.asarray(kernel_fn(jnp.asarray(images), None, get=("ntk",)).ntk)
 
 
 def kernels() -> dict[str, np.ndarray]:
@@ -86,11 +108,22 @@ def kernels() -> dict[str, np.ndarray]:
     out: dict[str, np.ndarray] = {"adjacency": A, "features": X}
     for depth in (1, 2, 3):
         for norm in ("row", "symmetric"):
-            out[f"gcn-{norm}-{depth}"] = ntk(gcn(depth, relu=True), X, S[norm])
-            out[f"sgc-{norm}-{depth}"] = ntk(gcn(depth, relu=False), X, S[norm])
-        out[f"graphsage-{depth}"] = ntk(gcn(depth, relu=True), X, S["sage"])
+            out[f"gcn-{norm}-{depth}"] = ntk(gcn(depth, "relu"), X, S[norm])
+            out[f"sgc-{norm}-{depth}"] = ntk(gcn(depth, None), X, S[norm])
+        out[f"graphsage-{depth}"] = ntk(gcn(depth, "relu"), X, S["sage"])
         out[f"gin-{depth}"] = ntk(gin(depth), X, S["sum"])
         out[f"mlp-{depth}"] = ntk(mlp(depth), X, np.eye(N_NODES))
+    for activation in ("erf", "gelu"):
+        out[f"gcn-{activation}"] = ntk(gcn(2, activation), X, S["row"])
+        out[f"graphsage-{activation}"] = ntk(gcn(3, activation), X, S["sage"])
+        out[f"gin-{activation}"] = ntk(gin(2, activation), X, S["sum"])
+        out[f"mlp-{activation}"] = ntk(mlp(3, activation), X, np.eye(N_NODES))
+    out["images"] = np.random.default_rng(3).normal(size=(3, 5, 4, 2))
+    for pooling in ("average", "flatten"):
+        out[f"cnn-{pooling}-1"] = cnn(1, "relu", pooling, out["images"], 3)
+        out[f"cnn-{pooling}-3"] = cnn(3, "relu", pooling, out["images"], 3)
+        out[f"cnn-{pooling}-erf"] = cnn(2, "erf", pooling, out["images"], 5)
+        out[f"cnn-{pooling}-gelu"] = cnn(2, "gelu", pooling, out["images"], 3)
     alpha, P = 0.1, np.eye(N_NODES)
     for _ in range(10):
         P = (1 - alpha) * S["symmetric"] @ P + alpha * np.eye(N_NODES)

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelcert.arrays import Int
+from labelcert.models.activations import SCALES
 from labelcert.models.features import Features
 from labelcert.models.layers import Architecture, Side
 from labelcert.models.networks.torch_extra import torch
@@ -102,6 +103,12 @@ def _sparse_product() -> Any:
             return _multiply(ctx.back, G), None, None
 
     return SparseProduct.apply
+
+
+@cache
+def _activations() -> dict[str, Any]:
+    t = torch()
+    return {"relu": t.relu, "linear": t.positive, "erf": t.erf, "gelu": t.nn.functional.gelu, "tanh": t.tanh}
 
 
 def _multiply(matrix: Tensor, H: Tensor) -> Tensor:
@@ -245,5 +252,6 @@ class Wired:
             U = U + w.biases[level] + next(biases)[:, None, :]
         if level == len(self.architecture.layers) - 1 and not layer.readout:
             return U
-        H = torch().relu(U) * (math.sqrt(1.0 if w.standard else 2.0) / w.root) if layer.relu else U / w.root
+        c = 1.0 if w.standard else SCALES[layer.activation]
+        H = _activations()[layer.activation](U) * (math.sqrt(c) / w.root)
         return H @ (w.readouts[level] + next(readouts)) if layer.readout else H
