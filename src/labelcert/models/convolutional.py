@@ -104,7 +104,7 @@ class CNN(PairwiseModel):
         K = np.empty((int(left.shape[0]), int(right.shape[0])))
         for row in range(len(K)):
             columns = row + 1 if same else K.shape[1]  # the other half of a square is its mirror image
-            for part in chunks.row_chunks(columns, entries, chunks.CACHE_ENTRIES):
+            for part in chunks.row_chunks(columns, entries, chunks.CACHE_ENTRIES // 2):
                 products = np.einsum("pc,pbc->pb", images[0][i, row], images[1][j, part])
                 v = [variances[i, row, None] for variances in left_variances]
                 w = [variances[j, part] for variances in right_variances]
