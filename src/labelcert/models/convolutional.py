@@ -78,6 +78,8 @@ class CNN(PairwiseModel):
         whole_number("filter", self.filter, 1, remark="pixels, odd")
         require(self.filter % 2 == 1, f"filter must be an odd number of pixels, got {self.filter}")
         one_of("pooling", self.pooling, POOLINGS)
+        if isinstance(self.image, list):  # files have no tuples
+            object.__setattr__(self, "image", tuple(self.image))
         if self.image is not None:
             good = isinstance(self.image, tuple) and len(self.image) == 3
             require(good, f"image must be (height, width, channels), got {in_short(self.image)}")
