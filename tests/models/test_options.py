@@ -94,7 +94,7 @@ def test_options_are_keyword_only() -> None:
 
 
 def test_images_that_do_not_fit_into_memory_are_refused() -> None:
-    with pytest.raises(WorkTooLarge, match="the kernel of images of 90000 pixels .*; use pooling='flatten'"):
+    with pytest.raises(WorkTooLarge, match=r"the kernel of images of 90000 pixels .*; use pooling='flatten'"):
         CNN().kernel(Graph(np.zeros((2, 2)), np.zeros((2, 90_000)), [0, 1]))
 
 
