@@ -147,17 +147,18 @@ def test_an_address_restores_the_view(opened: Callable[..., Any], club: Any) -> 
     page.locator("#do-next").click()
     page.locator("#strip .piece").last.click()
     page.locator("h1").hover()
+    page.wait_for_function("() => location.hash.includes('only')")
     address = page.url.partition("#")[2]
     assert re.match(r"b=3&model=SGC&node=\d+&only=radius:[\d.]+&verified=[^&]+,[^&]+$", address)
     other = opened(path)
     other.evaluate("(hash) => { location.hash = hash; }", address)
-    other.wait_for_function("document.getElementById('budget').value === '3'")
+    other.wait_for_function("() => document.getElementById('budget').value === '3'")
     assert text(other, "main") == text(page, "main")
     # Links within the page leave the view alone, and nonsense opens the page as it is.
     page.locator('#toolbar a[href="#labels"]').click()
     assert page.url.partition("#")[2] == address
     other.evaluate("location.hash = 'b=x&model=none&node=%E0%A4&only=odd:1&verified=%E0%A4,nobody'")
-    other.wait_for_function("document.getElementById('budget').value === '2'")
+    other.wait_for_function("() => document.getElementById('budget').value === '2'")
     assert "Your plan" not in text(other, "#toolbar")
 
 

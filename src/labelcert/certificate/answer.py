@@ -26,6 +26,7 @@ UNITS = {
     "labels": ("wrong or removed label", "wrong or removed labels"),
     "removals": ("removed label", "removed labels"),
     "annotators": ("dishonest annotator", "dishonest annotators"),
+    "samples": ("sample that comes or goes", "samples that come or go"),
 }
 """What budgets count, as a reader would say it; other units are words already."""
 
