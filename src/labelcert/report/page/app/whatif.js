@@ -196,5 +196,13 @@ function risks(model, b) {
   }
   for (let t = 0; t < model.n; t++) if (times[t] === 1) only.set(whose[t], only.get(whose[t]) + 1);
   const next = paid.reduce((best, a) => (alone.get(a) && (best < 0 || only.get(a) > only.get(best) || (only.get(a) === only.get(best) && alone.get(a) > alone.get(best))) ? a : best), -1);
-  return { alone, only, next };
+  if (next >= 0) return { alone, only, next, part: 0 };
+  // Where nobody changes a prediction alone: who takes part in most attacks.
+  const part = new Uint32Array(crowd.names.length);
+  for (let t = 0; t < model.n; t++) {
+    const owners = crowd.owners[t];
+    if (model.upper[t] > 0 && model.upper[t] <= b && owners && !owners.some((a) => plan.people.has(a))) for (const a of owners) part[a]++;
+  }
+  const most = part.reduce((best, value, a) => (value > (best < 0 ? 0 : part[best]) ? a : best), -1);
+  return { alone, only, next: most, part: most < 0 ? 0 : part[most] };
 }
