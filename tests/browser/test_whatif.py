@@ -297,3 +297,12 @@ def test_the_wheel_scrolls_the_page_over_the_graph(opened: Callable[..., Any], c
     page.mouse.move(box["x"] + 100, box["y"] + 100)
     page.mouse.wheel(0, 300)
     page.wait_for_function("(before) => scrollY !== before", arg=before)
+
+
+def test_the_graph_shows_what_the_pointer_is_on(opened: Callable[..., Any], club: Any) -> None:
+    page = opened(club[0])
+    page.wait_for_timeout(500)
+    picture = "() => document.querySelector('#graph canvas').toDataURL()"
+    before = page.evaluate(picture)
+    page.locator("#label-table tbody tr").first.hover()
+    page.wait_for_function("(before) => document.querySelector('#graph canvas').toDataURL() !== before", arg=before)
