@@ -370,6 +370,8 @@ def test_it_prints(opened: Callable[..., Any], club: Any) -> None:
     page.emulate_media(media="print")
     assert not page.locator("#toolbar").is_visible()
     assert page.locator("#safe-words").is_visible()
+    page.locator("#do-next").evaluate("(button) => button.click()")
+    assert page.locator("#plan-words").is_visible()
 
 
 def test_names_never_become_markup(opened: Callable[..., Any], tmp_path: Path) -> None:

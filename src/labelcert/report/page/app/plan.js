@@ -19,7 +19,7 @@ const plan = {
     const what = [labels.length ? `Verify ${labels.join(", ")}` : "", people.length ? `audit ${people.join(", ")}` : ""].filter((text) => text).join(" and ");
     const a = Math.min(b, before.lastFlips), [from, to] = [range(safe(before, a), notLost(before, a)), range(safe(model, b), notLost(model, b))];
     fill(byId("plan-words"), `${what[0].toUpperCase()}${what.slice(1)}: `, make("strong", {}, `${from} → ${to}`), ` of ${number(model.n)} safe`);
-    fill(byId("plan-note"), exactAt(model, b) ? `Exact, against ${amount(model, b)}.` : `Not all attacks with ${amount(model, b)} are listed in this page: the ends of the intervals are proved.`);
+    fill(byId("plan-note"), safe(model, b) === notLost(model, b) ? `Exact, against ${amount(model, b)}.` : `Not all attacks with ${amount(model, b)} are listed in this page: the ends of the intervals are proved.`);
     byId("plan-none").hidden = model === model.base;
     byId("plan-command").textContent = "Copy as a command";
   },
