@@ -43,11 +43,13 @@ def program(model: Any, graph: Any, labeled: Any, test: Any, poison: FeaturePois
     return sure / len(rows), time.perf_counter() - began
 
 
-def line(model: Any, graph: Any, labeled: Any, test: Any, poisoned: Any, delta: float, compare: int) -> str:
+def line(
+    model: Any, graph: Any, labeled: Any, test: Any, poisoned: Any, delta: float, *, compare: int, **how: Any
+) -> str:
     """One row of a table."""
     ball = FeatureBall(delta)
     began = time.perf_counter()
-    cert = certify_features(model, graph, labeled, test, poisoned=poisoned, radius=delta, flips=FLIPS)
+    cert = certify_features(model, graph, labeled, test, poisoned=poisoned, radius=delta, flips=FLIPS, **how)
     took = time.perf_counter() - began
     ratios = [float(np.mean(cert.radius_lower > b)) for b in range(FLIPS + 1)]
     words = [*(f"{100 * ratio:6.1f}" for ratio in ratios), f"{took:7.2f} s"]
@@ -62,22 +64,31 @@ def line(model: Any, graph: Any, labeled: Any, test: Any, poisoned: Any, delta: 
 
 
 @click.command()
-@click.option("--compare", default=10, help="Test nodes for QPCert's program and the attack; 0: leave them out.")
+@click.option("--compare", type=int, help="Test nodes for QPCert's program and the attack. [default: CSBM 10, Cora 0]")
 @click.option("--only", type=click.Choice(["csbm", "cora"]), help="One of the two tables.")
-def main(compare: int, only: str | None) -> None:
+@click.option(
+    "--backdoor", type=click.Choice(["no", "each", "all"]), default="no", help="Test nodes, alone or at once."
+)
+@click.option("--engine", default="auto", help="As in certify_features.")
+def main(compare: int | None, only: str | None, backdoor: str, engine: str) -> None:
     """Print both tables."""
+    how = {"backdoor": backdoor == "each", "engine": engine}
+    plain = backdoor == "no" and engine == "auto"
     heading = "δ".rjust(8) + "".join(f"{b} flips".rjust(7) for b in range(FLIPS + 1))
     if only != "cora":
         graph, rng = csbm(seed=0), np.random.default_rng(0)
         labeled = np.concatenate([rng.permutation(np.flatnonzero(graph.labels == c))[:20] for c in (0, 1)])
         test = np.setdiff1d(np.arange(graph.n_nodes), labeled)[:120]
         poisoned = rng.permutation(labeled)[:4]
+        poisoned = np.union1d(poisoned, test) if backdoor == "all" else poisoned
         scale = 1.5 / np.sqrt(graph.features.shape[1])
         models = [GCN(C=0.01), GCN(C=0.01, normalization="symmetric"), SGC(C=0.01), APPNP(C=0.01)]
-        for model in [*models, replace(models[0], C=0.25)]:
+        for model in [*models, *(replace(models[0], C=C) for C in (0.05, 0.25))]:
             print(f"CSBM, seed 0, 40 labels, 120 test nodes, 4 poisoned, {model}\n{heading}")
             for share in CSBM_DELTAS:
-                print(f"{share:8g}" + line(model, graph, labeled, test, poisoned, share * scale, compare), flush=True)
+                many = 10 * plain if compare is None else compare
+                row = line(model, graph, labeled, test, poisoned, share * scale, compare=many, **how)
+                print(f"{share:8g}" + row, flush=True)
     if only == "csbm":
         return
     try:
@@ -88,9 +99,11 @@ def main(compare: int, only: str | None) -> None:
     labeled = published_split(graph, seed=0).labeled
     rest = np.setdiff1d(np.arange(graph.n_nodes), labeled)
     test, poisoned = np.random.default_rng(0).permutation(rest)[:50], labeled[:10]
+    poisoned = np.union1d(poisoned, test) if backdoor == "all" else poisoned
     print(f"Cora-MLb, seed 0, 20 labels, 50 test nodes, 10 poisoned, {GCN(C=0.75)}\n{heading}")
     for delta in CORA_DELTAS:
-        print(f"{delta:8g}" + line(GCN(C=0.75), graph, labeled, test, poisoned, delta, compare), flush=True)
+        row = line(GCN(C=0.75), graph, labeled, test, poisoned, delta, compare=compare or 0, **how)
+        print(f"{delta:8g}" + row, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page of a report in a real browser: first paint, slider steps and size, at the sizes that people have.
+"""The page of a report in a real browser: first paint, slider steps, switches and size, at the sizes that people have.
 
 ``python -m benchmarks.report`` needs Chromium and Playwright: ``make test-browser`` installs both.
 """
@@ -34,6 +34,19 @@ async () => {
 }
 """
 
+SWITCHES = """
+async () => {
+  const taken = [];
+  for (let i = 0; i < 8; i++) {
+    const started = performance.now();
+    document.querySelector(`[data-label="${i}"]`).click();
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+    taken.push(performance.now() - started);
+  }
+  return taken;
+}
+"""
+
 
 def main() -> None:
     rows = []
@@ -50,7 +63,7 @@ def main() -> None:
             painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
             ready = page.evaluate("performance.getEntriesByName('labelcert-ready')[0].startTime")
             page.wait_for_timeout(500)
-            steps = page.evaluate(STEPS)
+            steps, switches = page.evaluate(STEPS), page.evaluate(SWITCHES)
             rows.append(
                 (
                     f"{nodes:,}",
@@ -60,10 +73,20 @@ def main() -> None:
                     f"{ready:.0f} ms",
                     f"{statistics.median(steps):.0f} ms",
                     f"{np.quantile(steps, 0.95):.0f} ms",
+                    f"{max(switches):.0f} ms",
                 )
             )
             page.close()
-    headings = ("nodes", "size", "written in", "first paint", "all drawn", "slider step, median", "95 %")
+    headings = (
+        "nodes",
+        "size",
+        "written in",
+        "first paint",
+        "all drawn",
+        "slider step, median",
+        "95 %",
+        "slowest switch",
+    )
     print(facts())
     print_table(listing("The page of a GCN on a random graph, 20 labels, in headless Chromium", headings, rows))
 

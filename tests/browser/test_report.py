@@ -370,6 +370,8 @@ def test_it_prints(opened: Callable[..., Any], club: Any) -> None:
     page.emulate_media(media="print")
     assert not page.locator("#toolbar").is_visible()
     assert page.locator("#safe-words").is_visible()
+    page.locator("#do-next").evaluate("(button) => button.click()")
+    assert page.locator("#plan-words").is_visible()
 
 
 def test_names_never_become_markup(opened: Callable[..., Any], tmp_path: Path) -> None:
@@ -410,7 +412,10 @@ def test_two_models_on_a_real_graph(opened: Callable[..., Any], tmp_path: Path) 
     labelcert.write_report(certs, path, budget=2)
     assert path.stat().st_size < 3e6
     page = opened(path)
-    assert f"of {certs['GCN'].n_test:,} predictions" in page.locator("#safe-words").inner_text()
+    told = [page.locator(f"#{tile}-words").inner_text() for tile in ("safe", "worst", "next")]
+    documented = Path(__file__).parents[2].joinpath("docs", "report.md").read_text(encoding="utf-8")
+    assert " ".join(told) in re.sub(r"\s+", " ", documented)
+    assert told == str(answer(certs["GCN"], 2, listed_attacks(certs["GCN"]))).split("\n")
     assert page.locator("#compare-table tbody tr").count() == 2
     assert "1,235 nodes, 2,500 edges" in page.locator("#graph").get_attribute("aria-label")
     page.select_option("#graph-colour", "radius")

@@ -81,3 +81,12 @@ def test_annotators_are_named_instead_of_labels() -> None:
     assert said.safe == "0 of 2 predictions (0.0 %) are proved safe from up to 1 dishonest annotator."
     assert said.worst == "The worst attack is by ann, and changes 2 predictions."
     assert said.next == "Audit ann first: ann alone puts 2 predictions at risk, 2 of which nobody else does."
+
+
+def test_whom_to_audit_where_it_takes_several() -> None:
+    votes = labelcert.Votes([(i, who, int(i > 2)) for i in range(6) for who in "abc"])
+    cert = labelcert.certify_linear(np.eye(4, 6) + 0.3, votes.labels, threat=labelcert.Threat(votes=votes))
+    said = answer(cert, 2)
+    assert (cert.radius_upper == 2).all()
+    name, count = re.match(r"Audit (\w) first: \w takes part in .* on (\d) predictions\.", said.next).groups()
+    assert int(count) == sum(name in cert.witness_votes(t) for t in range(4))

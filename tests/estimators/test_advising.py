@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from labelcert import CertifiedClassifier, from_sklearn
+from labelcert.certification import advice
 from labelcert.estimators.advising import Ridge
 from labelcert.problem import Problem
 from labelcert.text import per_cent
@@ -27,6 +28,13 @@ def clouds(m: int = 36) -> tuple[Any, Any, Any]:
     return rng.normal(size=(m, 3)) + y[:, None], y, rng.normal(size=(8, 3)) + 0.5
 
 
+@pytest.fixture
+def _time_for_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as a longer run would leave."""
+    monkeypatch.setattr(advice, "SHARE", 1.0)
+
+
+@pytest.mark.usefixtures("_time_for_advice")
 @pytest.mark.parametrize("weights", [None, "balanced"])
 def test_ridge_regression_beside_linear_models(weights: Any) -> None:
     X, y, T = clouds()
@@ -34,7 +42,7 @@ def test_ridge_regression_beside_linear_models(weights: Any) -> None:
     model = from_sklearn(make_pipeline(StandardScaler(), estimator))
     assert model.certify(X, y, T, max_flips=1).run.advice == ()
     X, y, T = clouds(TOO_MANY)
-    [said] = model.certify(X, y, T, max_flips=30, time_limit=6.0).run.advice
+    [said] = model.certify(X, y, T, max_flips=30, time_limit=3.0, workers=1).run.advice
     found = re.fullmatch(
         r"RidgeClassifier\(alpha=(.*)\) has exact radii at every budget, without a search, and is (.*) % accurate by "
         r"cross-validation over the labels \(LogisticRegression: (.*) %\)",
@@ -60,9 +68,10 @@ def test_accuracies_only_where_there_is_time() -> None:
     assert Ridge(None, X[:3], y[:3])(Problem.linear(y[:3]), 10.0) == adviser(problem, 1e-9)
 
 
+@pytest.mark.usefixtures("_time_for_advice")
 def test_the_same_kernel_with_the_square_loss() -> None:
     X, y, T = clouds(TOO_MANY)
-    [said] = from_sklearn(SVC()).certify(X, y, T, max_flips=30, time_limit=6.0).run.advice
+    [said] = from_sklearn(SVC()).certify(X, y, T, max_flips=30, time_limit=3.0, workers=1).run.advice
     start = "CertifiedClassifier('rbf', loss='square', bias=1000) with C="
     assert said.startswith(start)
     C = float(said.removeprefix(start).split()[0])

@@ -35,14 +35,10 @@ def test_tanh_is_nearly_a_sum_of_error_functions() -> None:
     def slope_off(x: np.ndarray) -> np.ndarray:
         return np.cosh(x) ** -2 - 2 / np.sqrt(np.pi) * np.exp(-((x[..., None] * s) ** 2)) @ (w * s)
 
-    # |erf(sz)|, |s erf'(sz)| ≤ 1 + s exp(s²) within distance 1, |tanh| ≤ 2 and |tanh'| ≤ 4.
+    # Within distance 1, |erf(sz)| and |s erf'(sz)| are at most 1 + 2 s exp(s²), |tanh| ≤ 2 and |tanh'| ≤ 4.
     assert (w * (1 + 2 * s * np.exp(s**2))).sum() + 4 < 100
-    assert largest(off, end=20) < 3 * TANH_ERROR
-    assert largest(slope_off, end=20) < 3 * TANH_SLOPE_ERROR
-    # Between nodes nothing is hidden: on a grid 20 times as fine, the stated bounds hold.
-    x = np.linspace(0, 20, 40_001)
-    assert np.abs(off(x)).max() < TANH_ERROR
-    assert np.abs(slope_off(x)).max() < TANH_SLOPE_ERROR
+    assert largest(off, end=20) < TANH_ERROR
+    assert largest(slope_off, end=20) < TANH_SLOPE_ERROR
     # Beyond 20, both functions are nearly 1, and both derivatives nearly 0.
     assert abs(1 - w.sum()) + (w * erfc(20 * s)).sum() + 2 * np.exp(-40) < TANH_ERROR
     assert 2 * (w * s * np.exp(-((20 * s) ** 2))).sum() + 4 * np.exp(-40) < TANH_SLOPE_ERROR
@@ -89,6 +85,7 @@ def test_the_series_of_tanh_is_the_sum_over_all_pairs() -> None:
     s, weights = TANH.T
     S, R, pair = s[:, None], s[None], np.outer(weights, weights)
     E, slope = expectations("tanh", u * np.sqrt(v * w), v, w)
+    assert expectations("tanh", *np.full((3, 1), 1e20))[0] == pytest.approx(SCALES["tanh"], rel=1e-8)
     for k in range(300):
         D = 1 + 2 * S**2 * v[k] + 2 * R**2 * w[k] + 4 * (S * R) ** 2 * v[k] * w[k] * (1 - u[k]) * (1 + u[k])
         angle = np.arctan(2 * S * R * u[k] * np.sqrt(v[k] * w[k]) / np.sqrt(D))

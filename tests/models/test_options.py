@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from labelcert.arrays import Float
-from labelcert.errors import InvalidInput
+from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.graphs import Graph
 from labelcert.models import APPNP, CNN, GCN, GIN, MLP, PPNP, RBF, SGC, GCNSkipAlpha, Linear, model_from_name, models
 from labelcert.models.by_name import MODELS, ModelInfo
@@ -91,6 +91,11 @@ def test_models_are_immutable_and_compare_by_value() -> None:
 def test_options_are_keyword_only() -> None:
     with pytest.raises(TypeError):
         GCN(2)  # type: ignore[call-arg, misc]
+
+
+def test_images_that_do_not_fit_into_memory_are_refused() -> None:
+    with pytest.raises(WorkTooLarge, match=r"the kernel of images of 90000 pixels .*; use pooling='flatten'"):
+        CNN().kernel(Graph(np.zeros((2, 2)), np.zeros((2, 90_000)), [0, 1]))
 
 
 def test_every_registered_model_is_built_by_its_name(random_graph: Callable[..., Graph]) -> None:

@@ -30,6 +30,6 @@ def compared(seed: int, problems: int) -> tuple[int, int, int]:
 
 
 def test_nothing_is_left_that_the_program_proves() -> None:
-    both, theirs, _ = compared(0, 25)
-    assert both > 20
-    assert theirs == 0
+    found = [compared(seed, problems) for seed, problems in ((0, 25), (30, 8))]
+    assert min(both for both, _, _ in found) > 10
+    assert [theirs for _, theirs, _ in found] == [0, 0]

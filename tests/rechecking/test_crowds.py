@@ -93,6 +93,40 @@ def test_retrained_models() -> None:
         agrees(crowd, found, scores, 1, lambda k, free=free: ({"honest": s} for s in itertools.combinations(free, k)))
 
 
+@pytest.mark.parametrize("combine", ["votes", "mean"])
+def test_ensembles(combine: str) -> None:
+    secured = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        crowd = Crowd.draw(rng, several=seed % 2 == 0, most_classes=3)
+        points, K = rng.normal(size=(crowd.m + 4, 2)), len(crowd.rank)
+        kernel = np.exp(-((points[:, None] - points[None]) ** 2).sum(axis=2))
+        K_train, K_test = kernel[: crowd.m, : crowd.m], kernel[crowd.m :, : crowd.m]
+        parts = np.arange(crowd.m) % 3
+
+        def scores(codes: Any, K_train: Any = K_train, K_test: Any = K_test, parts: Any = parts, K: int = K) -> Any:
+            y = np.where(np.array(codes)[:, None] == np.arange(K), 1.0, -1.0)
+            found = np.zeros((len(K_test), K))
+            for p in range(3):
+                own = np.flatnonzero(parts == p)
+                one = K_test[:, own] @ np.linalg.solve(K_train[np.ix_(own, own)] + 0.5 * np.eye(own.size), y[own])
+                found += np.eye(K)[one.argmax(axis=1)] if combine == "votes" else one
+            return np.round(found, 10)
+
+        flips = min(int(rng.integers(1, 3)), sum(crowd.prices.values()))
+        how: dict[str, Any] = {"loss": "square", "parts": parts, "combine": combine, "workers": 1}
+        ask = (K_train, crowd.labels, K_test, 1.0)
+        free, items = [a for a in crowd.prices if a not in crowd.honest], range(crowd.m)
+        audited = recheck(*ask, **how, threat=crowd.threat("votes"), flips=flips, audit=2)
+        agrees(
+            crowd, audited, scores, flips, lambda k, free=free: ({"honest": s} for s in itertools.combinations(free, k))
+        )
+        confirmed = recheck(*ask, **how, threat=crowd.threat("votes"), flips=flips, confirm=2)
+        agrees(crowd, confirmed, scores, flips, lambda k, i=items: ({"items": s} for s in itertools.combinations(i, k)))
+        secured += bool(audited.after) + bool(confirmed.after)
+    assert secured > 3
+
+
 def test_until_a_share_survives_and_how_it_is_shown() -> None:
     H, labels, who = [[0.6, 0.5, 0.1, 0.1], [0.1, 0.1, 0.5, 0.7]], ["a", "a", "b", "b"], ["ann", "ann", "bob", "cy"]
     cert = certify_linear(H, labels, threat=Threat(annotators=who))

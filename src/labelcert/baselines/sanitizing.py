@@ -74,7 +74,8 @@ def certify_sanitized(
     Returns
     -------
     Certificate
-        Of predictions for the test nodes after training on cleaned labels; budgets count given labels.
+        Of predictions for the test nodes after training on cleaned labels; budgets count given labels. `verify` knows
+        no cleaning, and does not accept it.
 
     Examples
     --------

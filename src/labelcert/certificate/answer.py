@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ UNITS = {
     "labels": ("wrong or removed label", "wrong or removed labels"),
     "removals": ("removed label", "removed labels"),
     "annotators": ("dishonest annotator", "dishonest annotators"),
+    "samples": ("sample that comes or goes", "samples that come or go"),
 }
 """What budgets count, as a reader would say it; other units are words already."""
 
@@ -202,7 +204,7 @@ def _next(cert: Certificate, b: int, attacks: ListedAttacks | None) -> str:
 def _more(cert: Certificate) -> str:
     """How to have more proved: as a command, where one is known."""
     limit, command = cert.run.time_limit, printable(cert.run.command)
-    options = [f"--time-limit {10 * limit:g}"] if limit else []
+    options = [f"--time-limit {max(10.0, 10 * limit):g}"] if limit else []
     options += [f"--max-flips {cert.max_flips // 2}"] if cert.max_flips > 1 else []
     if not options:
         return "Try another engine: `labelcert engines` lists them."
@@ -218,11 +220,22 @@ def _audit(cert: Certificate, b: int) -> str:
         return "Give the certificate more time, so that it looks at each annotator."
     table = table[~table["trusted"]]
     if not b or table.empty or not table["alone_upper"].max():
-        return "Nobody has to be audited: no annotator changes a prediction alone."
+        return _audit_several(cert, b)
     best = table.sort_values(["only", "alone_upper"], ascending=False, kind="stable").index[0]
     alone, only = (int(table.loc[best, column]) for column in ("alone_upper", "only"))
     name, rest = printable(str(best)), f", {only:,} of which nobody else does" if only else ""
     return f"Audit {name} first: {name} alone puts {_count(alone, 'prediction', 'predictions')} at risk{rest}."
+
+
+def _audit_several(cert: Certificate, b: int) -> str:
+    """Whom to audit where nobody changes a prediction alone: who takes part in most attacks."""
+    at_risk = np.flatnonzero((cert.radius_upper > 0) & (cert.radius_upper <= b)).tolist()
+    part = Counter(who for t in at_risk for who in cert.witness_votes(t) or {})
+    if not part:
+        return "Nobody has to be audited: no attack is known."
+    best = min(part, key=lambda who: (-part[who], who))
+    on, name = _count(part[best], "prediction", "predictions"), printable(str(best))
+    return f"Audit {name} first: {name} takes part in the cheapest known attack on {on}."
 
 
 def worth(cert: Certificate, attacks: ListedAttacks, b: int) -> tuple[Int, Float]:

@@ -9,7 +9,16 @@ from labelcert.certification.facades import (
 )
 from labelcert.certification.from_graph import GraphCertifier, KernelModel
 from labelcert.certification.solve import solve
-from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, GivenVotes, Predicts, Run, Task
+from labelcert.certification.task import (
+    GivenFeatures,
+    GivenKernel,
+    GivenNeighbours,
+    GivenRows,
+    GivenVotes,
+    Predicts,
+    Run,
+    Task,
+)
 from labelcert.certification.versions import versions
 from labelcert.engines.freezing import Names
 from labelcert.engines.partition.engine import Parts
@@ -19,6 +28,7 @@ from labelcert.engines.voting import seeded
 __all__ = [
     "GivenFeatures",
     "GivenKernel",
+    "GivenNeighbours",
     "GivenRows",
     "GivenVotes",
     "GraphCertifier",

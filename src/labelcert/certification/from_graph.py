@@ -17,6 +17,7 @@ from labelcert.engines.freezing import Names
 from labelcert.errors import InvalidInput
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.graphs.checks import as_indices
+from labelcert.losses.cross_validation import CHOSEN
 
 LARGEST_KEPT_GRAPH = 200_000
 """Certificates keep graphs with no more edges than this, for pictures."""
@@ -43,7 +44,8 @@ class GraphCertifier:
     """Certificates for several sets of test nodes on one graph, from one kernel.
 
     The names of a Graph carry over to certificates; anything else with adjacency, features and labels will do.
-    ``tests`` are all sets that will be asked for. ``inductive``: each set joins after training, on its own.
+    ``tests`` are all sets that will be asked for. ``inductive``: each set joins after training, on its own. ``chosen``:
+    the model's C comes from cross-validation over the labels.
     """
 
     def __init__(
@@ -54,13 +56,14 @@ class GraphCertifier:
         tests: Sequence[npt.ArrayLike],
         *,
         inductive: bool = False,
+        chosen: bool = False,
     ) -> None:
         if not hasattr(getattr(graph, "adjacency", None), "shape"):
             raise InvalidInput(
                 f"expected a labelcert.Graph, got {type(graph).__module__}.{type(graph).__name__}; make one with "
                 "Graph.from_pyg(data), Graph.from_networkx(graph) or labelcert.graph_from_files(...)"
             )
-        self._model, self._graph, self._inductive = model, graph, inductive
+        self._model, self._graph, self._inductive, self._chosen = model, graph, inductive, chosen
         self.labeled: Int = self._indices(labeled, "labeled")
         self.labels = self._labels()
         self._prepare(tests)
@@ -133,9 +136,10 @@ class GraphCertifier:
         graph, labeled = self._graph, self.labeled
         named = repr(self._model).replace(f"C={self._model.C!r}", f"C={C!r}", 1)
         model = "; ".join([named, *getattr(graph, "notes", ())])
-        remark = LIMIT if getattr(self._model, "has_network", False) else ""
+        remarks: tuple[str, ...] = (LIMIT,) if getattr(self._model, "has_network", False) else ()
+        remarks += (CHOSEN,) if self._chosen else ()
         if not isinstance(graph, Graph):
-            return Names(label_keys=labeled.astype(np.str_), model=model, remark=remark)
+            return Names(label_keys=labeled.astype(np.str_), model=model, remarks=remarks)
         around: Surroundings | None = None
         if graph.n_edges <= LARGEST_KEPT_GRAPH:
             around = Surroundings(
@@ -147,4 +151,4 @@ class GraphCertifier:
             )
         test, labels = np.array(graph.names(nodes)), np.array(graph.names(labeled))
         classes = np.array(graph.class_names)
-        return Names(model=model, remark=remark, around=around, test=test, labels=labels, class_list=classes)
+        return Names(model=model, remarks=remarks, around=around, test=test, labels=labels, class_list=classes)

@@ -19,7 +19,7 @@ from labelcert.engines.partition.engine import DealtLabels
 from labelcert.engines.partition.parts import Part, cut
 from labelcert.engines.row_blocks import ReadRows
 from labelcert.errors import InvalidInput
-from labelcert.losses.cross_validation import CROSS_VALIDATED, best_C
+from labelcert.losses.cross_validation import CHOSEN, CROSS_VALIDATED, best_C
 from labelcert.memory import require_memory
 from labelcert.prediction import Predictor, predictor_for
 from labelcert.prediction.uncertain import UncertainKernel
@@ -75,7 +75,8 @@ class ChosenC(Reduction):
         C = best_C(problem.K_train, problem.codes, problem.trained_with)
         # Whoever chooses C, the certificate names the same model.
         name = task.names.model.replace(f"C={CROSS_VALIDATED!r}", f"C={C!r}", 1)
-        return replace(task, model=replace(model, C=C), names=replace(task.names, model=name)), None
+        names = replace(task.names, model=name, remarks=(*task.names.remarks, CHOSEN))
+        return replace(task, model=replace(model, C=C), names=names), None
 
 
 class ValidatedArrays(Reduction):

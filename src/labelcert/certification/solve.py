@@ -28,6 +28,7 @@ from labelcert.engines.pools import pool_in_force
 from labelcert.engines.registry import AUTO
 from labelcert.engines.voting import BLACK_BOX
 from labelcert.prediction.by_features import FEATURES, WEIGHTED
+from labelcert.prediction.neighbours import NEIGHBOURS
 from labelcert.problem.problem import ONE_MODEL, Problem
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
@@ -98,13 +99,14 @@ def _request(task: Task, run: Run) -> support.Request:
     problem, own = task.posed, run.engine.partition(":")[0]
     single = task.parts is None and problem.kind == ONE_MODEL
     kinds = {FEATURES: support.FEATURES, WEIGHTED: support.FEATURES, BLACK_BOX: support.UNKNOWN}
+    kinds[NEIGHBOURS] = support.NEIGHBOURS
     predictor = support.MACHINE if single else kinds.get(problem.kind, support.MAP)
     if task.parts is not None:
         predictor = support.VOTES if task.parts.combine == "votes" else support.MEAN
     asks = {"attack": support.ATTACK, "baseline": support.BASELINE}.get(own)
     return support.Request(
         predictor=predictor,
-        loss=None if predictor in (support.MAP, support.UNKNOWN) else problem.loss,
+        loss=None if predictor in (support.MAP, support.UNKNOWN, support.NEIGHBOURS) else problem.loss,
         classes=problem.n_classes,
         labels=problem.m,
         threat=support.kinds_of(problem.threat),

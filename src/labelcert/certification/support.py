@@ -20,7 +20,7 @@ from labelcert.prediction.uncertain import LOSSES_WITH_ERRORS
 from labelcert.problem import Threat
 
 MACHINE, FEATURES, MAP = "kernel machine", "linear model by its features", "linear map"
-UNKNOWN = "any function that trains"
+UNKNOWN, NEIGHBOURS = "any function that trains", "nearest neighbours whose rows go"
 VOTES, MEAN = "votes of parts", "mean scores of parts"
 QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
@@ -254,8 +254,6 @@ TABLE: dict[tuple[str, ...], str] = {
     (ANNOTATORS, "engine", REFUSED): "budgets that count annotators have an engine of their own; leave out "
     "engine={engine!r}",
     (ANNOTATORS, FEATURES, REFUSED): "budgets that count annotators need a kernel; certify(X @ X.T, ...) has one",
-    (ANNOTATORS, "ensemble", RECHECK, REFUSED): "where budgets count annotators, recheck knows no ensembles; "
-    "Certificate.audit says whom to audit",
     (ANNOTATORS, ATTACK, REFUSED): "attack changes single labels; the witnesses of certify name annotators",
     (ANNOTATORS, "elsewhere", NOTED): "where budgets count annotators, walks over what a set of them can do go to the "
     "{place}; sums over annotators, and ensembles, stay on threads",
@@ -267,7 +265,10 @@ TABLE: dict[tuple[str, ...], str] = {
     # Adversaries who remove labels.
     (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
     (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
-    "(of scikit-learn: RidgeClassifier, KernelRidge, SVC, LinearSVC, LogisticRegression)",
+    "(of scikit-learn: RidgeClassifier, KernelRidge, SVC, LinearSVC, LogisticRegression), or an estimator of nearest "
+    "neighbours with weights='uniform'",
+    (NEIGHBOURS, "margin", REFUSED): "votes of neighbours have no margin; leave it out",
+    (NEIGHBOURS, "elsewhere", REFUSED): "votes of neighbours are counted on threads; leave out the {place}",
     (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
     "has one",
     (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",

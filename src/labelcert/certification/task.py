@@ -30,6 +30,7 @@ from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, UNKNOWN, get_loss
 from labelcert.losses.weighted import Weights
 from labelcert.prediction.by_features import FEATURES, LOSSES_BY_FEATURES, WEIGHTED, ByFeatures
+from labelcert.prediction.neighbours import Neighbourhoods
 from labelcert.problem import Problem, Threat, validation
 from labelcert.problem.lowering import MeasuredMargins
 from labelcert.problem.rows import Rows
@@ -240,6 +241,22 @@ class GivenVotes:
         dealt = "given parts" if given else f"{self.parts!r} parts (seed {self.seed})"
         overlapping = f", each label in {self.spread} models" if self.spread != 1 else ""
         return f"{dealt}{overlapping}, {self.combine}"
+
+
+@dataclass(frozen=True, eq=False)
+class GivenNeighbours:
+    """Nearest neighbours whose rows may be removed."""
+
+    around: Callable[[Problem], Neighbourhoods]
+    """The rows around each test point, as far as the budget reaches."""
+    n_test: int
+    C: float = 1.0  # of no meaning
+
+    def problem(self, task: Task) -> tuple[Problem, str]:
+        """The labels and the threat, and the rows around each test point."""
+        problem = Problem.linear(task.labels, threat=task.threat, max_flips=task.max_flips, usual=USUAL_FLIPS)
+        problem = replace(problem, K_test=np.zeros((self.n_test, 0)))
+        return replace(problem, by=self.around(problem)), ""
 
 
 @dataclass(frozen=True, eq=False)

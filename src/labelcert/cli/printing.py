@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
@@ -178,7 +179,8 @@ def show(
     say_prose(of or f"{display.headline(cert)}.")
     for sentence in answer(cert, flips).sentences:
         say_prose(sentence)
-    if (brief or proved_nothing(cert)) and not full:
+    claimed = bool(np.any(cert.radius_claimed > cert.radius_lower))
+    if (brief or (proved_nothing(cert) and not claimed)) and not full:
         say_prose(f"{tables.origin(cert)}{more}")
         if not brief:
             say_notes([cert])

@@ -15,6 +15,7 @@ from labelcert.cli.inputs import noted, shows_progress
 from labelcert.cli.options import GroupOfCommands, OptionGroup, option
 from labelcert.cli.printing import print_table, say
 from labelcert.errors import InvalidInput
+from labelcert.jobs.cells import JobBatch
 from labelcert.models.base import VARIANTS
 from labelcert.report import tables
 from labelcert.studies import Graphs, RunOutcome, Store, Study, StudyPlan, expand, run_plan
@@ -166,23 +167,28 @@ def plan_study(study: Study, given: dict[str, Any], graphs: Graphs | None = None
 
 def run_study(plan: StudyPlan, out: Path, given: dict[str, Any], *, imitated: StudyReport | None = None) -> RanStudy:
     """Compute what is missing, and write the report; Ctrl-C ends the program, with all results kept."""
-    how = {word: given[word] for word in ("workers", "scheduler", "retry_failed")}
     with Store(out, write=True, keep_old=given["keep_old"]) as store:
-        if not given["quiet"]:
-            _say_what_is_ignored(store, "computed again")
-        try:
-            outcome = run_plan(plan, store, **how, progress=shows_progress(given))
-        except KeyboardInterrupt:
-            done = sum(store.done(key) for key in plan.keys)
-            say(
-                f"interrupted: {done} of {len(plan.keys)} certificates of {plan.study.name} are saved in {out}; "
-                "run the same command again to continue",
-                error=True,
-            )
-            sys.exit(EXIT_INTERRUPTED)
+        outcome = run_batch(plan, store, given)
         shown = {"pictures": given["pictures"], "page": given["page"], "imitated": imitated}
         report = make_report(plan, store, out / plan.study.name, **shown)
     return RanStudy(plan, outcome, report)
+
+
+def run_batch(batch: JobBatch, store: Store, given: dict[str, Any]) -> RunOutcome:
+    """Compute what is missing; Ctrl-C ends the program, with all results kept."""
+    how = {word: given[word] for word in ("workers", "scheduler", "retry_failed")}
+    if not given["quiet"]:
+        _say_what_is_ignored(store, "computed again")
+    try:
+        return run_plan(batch, store, **how, progress=shows_progress(given))
+    except KeyboardInterrupt:
+        done = sum(store.done(key) for key in batch.keys)
+        say(
+            f"interrupted: {done} of {len(batch.keys)} certificates of {batch.name} are saved in {store.folder}; "
+            "run the same command again to continue",
+            error=True,
+        )
+        sys.exit(EXIT_INTERRUPTED)
 
 
 def show_study(ran: RanStudy) -> None:

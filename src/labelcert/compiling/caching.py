@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import warnings
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
 
 from labelcert.compiling.inner import InnerCache, InnerCompiler
 
@@ -33,6 +35,7 @@ def compiled(*, inner: bool = False, allocates: bool = False, **options: Any) ->
         dispatcher = njit(nogil=True, _nrt=allocates, no_cfunc_wrapper=True, no_cpython_wrapper=inner, **options)(
             function
         )
+        dispatcher.compile = _uncollected(dispatcher.compile)
         try:
             dispatcher._cache = (_InnerCache if inner else _Cache)(function)
         except RuntimeError:
@@ -40,6 +43,22 @@ def compiled(*, inner: bool = False, allocates: bool = False, **options: Any) ->
         return cast(F, dispatcher)
 
     return decorate
+
+
+def _uncollected(compile_for: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Compile without Python's search for garbage, which took a fifth of the time and found nothing."""
+
+    def compile_now(signature: Any) -> Any:
+        with global_compiler_lock:
+            collecting = gc.isenabled()
+            gc.disable()
+            try:
+                return compile_for(signature)
+            finally:
+                if collecting:
+                    gc.enable()
+
+    return compile_now
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]

@@ -37,6 +37,7 @@ class Question:
     nodes: Index
     observers: Sequence[Observer] = ()  # who else wants to know what relabellings do
     counting: Counter | None = None  # who counts what they change, where they are walked
+    prover: Engine | None = None  # who proves something about what a walk has not visited yet
 
     @classmethod
     def ask(cls, predictor: Predictor) -> Question:

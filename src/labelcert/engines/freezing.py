@@ -28,7 +28,7 @@ class Names:
     label_keys: Text | None = None  # (m,) what tells labelled points apart where they have no names
     model: str = ""  # what makes the kernel
     around: Surroundings | None = None  # the graph
-    remark: str = ""  # what has to be known about the model
+    remarks: tuple[str, ...] = ()  # what has to be known about the model
 
     def keys(self, m: int) -> list[str]:
         """One string for each of m labelled points: its name, its key, or its index."""
@@ -84,7 +84,7 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         **parts,
         max_flips=question.budget,
         never=problem.adversary.never,
-        run=replace(run, model=names.model, remarks=(*run.remarks, *([names.remark] if names.remark else []))),
+        run=replace(run, model=names.model, remarks=(*run.remarks, *names.remarks)),
         node_attacks=packed(problem, node_changes),
         curve_attacks=packed(problem, distinct),
         node_votes=_votes(problem, node_changes),

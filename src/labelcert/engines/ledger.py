@@ -29,6 +29,7 @@ class Ledger(Collector):
     - ``most``, ``open_most`` (B + 1,): most nodes that an attack of exactly this cost provably changes, and that an
       undecided one may change.
     - ``frontier``, ``curve_frontier``: all attacks that cost less were visited: for the radii, and for the curve.
+    - ``beyond`` (n,): of the attacks that were not visited, those that cost less are proved not to change a node.
     - ``decided``: attacks that were decided one by one.
     """
 
@@ -41,6 +42,7 @@ class Ledger(Collector):
         self.most[0] = contrary.sum()
         self.open_radius, self.open_most = np.full(n, never, dtype=np.int64), np.full(budget + 1, -1, dtype=np.int64)
         self.frontier = self.curve_frontier = budget + 1
+        self.beyond = np.zeros(n, dtype=np.int64)
         self.decided = 0
         self._decode = decode
         self._codes: list[Any] = [NOTHING if changed else None for changed in contrary]
@@ -50,7 +52,7 @@ class Ledger(Collector):
     @property
     def radius_lower(self) -> Int:
         """(n,) what is proved so far."""
-        return np.minimum(np.minimum(self.radius, self.open_radius), self.frontier)
+        return np.minimum(np.minimum(self.radius, self.open_radius), np.maximum(self.frontier, self.beyond))
 
     @property
     def changes(self) -> list[Relabelling | None]:
@@ -119,7 +121,10 @@ class Ledger(Collector):
         curve_lower, curve_changes = running_best(self.most, lambda b: self.change(self._most_codes[b]))
         curve_upper = np.maximum(curve_lower, np.maximum.accumulate(self.open_most))
         reach = within_reach(lower, self.most.size - 1)
-        curve_upper = np.where(np.arange(reach.size) < self.curve_frontier, np.minimum(curve_upper, reach), reach)
+        # An attack was visited, or it changes no node but those that it is not proved to leave alone.
+        left = within_reach(self.beyond, self.most.size - 1)
+        left[: self.curve_frontier] = 0
+        curve_upper = np.minimum(np.maximum(curve_upper, left), reach)
         return Findings(
             radius_lower=lower,
             radius_upper=self.radius,

@@ -158,7 +158,8 @@ def plan(
         took = time.monotonic() - began
         if predicted is not None:
             predictor = predictor.with_predictions(predicted)
-        question = with_metrics(replace(Question.ask(predictor), observers=observers), metrics)
+        question = replace(Question.ask(predictor), observers=observers, prover=_prover(problem))
+        question = with_metrics(question, metrics)
         # Of rows that are read in blocks, nobody knows how many there are before they are read.
         if control.over() and problem.m > LARGEST_COLD and predictor.predicted.size:
             return Plan((), question, took)
@@ -206,6 +207,16 @@ def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None
     if not able.applies(problem.loss, problem.coupled):
         return able.why(problem.loss)
     return engine.refuses(problem)
+
+
+def _prover(problem: Problem) -> Engine | None:
+    """Who proves something about what a walk leaves: a search that goes on from there, where it proves anything."""
+    for engine in engines_for(problem.kind):
+        able = engine.capabilities
+        fits = able.continues and able.proved_losses and able.proves(problem.loss) and problem.m <= able.most_labels
+        if fits and _refusal(engine, problem, observing=False) is None:
+            return engine
+    return None
 
 
 def _in_usual_time(engine: Engine, question: Question, control: Control, took: float) -> Plan:

@@ -12,6 +12,7 @@ from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.downdates import Downdates
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.influence import Grown, Influence, TrainOnAll
+from labelcert.engines.neighbours import NeighbourEngine
 from labelcert.engines.partition.engine import PartEngine
 from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
@@ -56,6 +57,7 @@ for _engine in (
     AnnotatorEngine(),
     OwnedPartEngine(),
     Downdates(),
+    NeighbourEngine(),
     VoteEngine(),
     OwnedVoteEngine(),
 ):

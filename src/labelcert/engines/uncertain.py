@@ -7,12 +7,13 @@ prediction whose lead exceeds it stays. That is a margin, so that every engine s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float
+from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.asking import AskedBlock, AskingEngine, asked, blocks_of
 from labelcert.engines.base import Attacks, Capabilities, Engine, Findings, PlainEngine, Question, within_reach
 from labelcert.engines.closed_form import ClosedForm
@@ -73,23 +74,44 @@ class OpenLedger(RelabellingLedger):
 
     def settle(self, control: Control) -> None:
         """Node by node, up to the cheapest relabelling that nothing proves to be harmless."""
-        predictor, nodes = cast(UncertainPredictor, self.question.predictor), self.question.nodes
         self._open.sort(key=lambda doubt: doubt[0])
         for cost in sorted({cost for cost, _, _ in self._open}):
             level = [doubt for doubt in self._open if doubt[0] == cost]
-            left = np.minimum(self.radius, self.open_radius) > cost
             count = np.sum([open_ for _, _, open_ in level], axis=0)
-            hopeless = left & (count > MOST_PROGRAMS)
-            self.open_radius[hopeless] = cost
-            for _, code, open_ in level:
-                asked = np.flatnonzero(open_ & (np.minimum(self.radius, self.open_radius) > cost))
-                if not asked.size:
-                    continue
-                proved = np.zeros(asked.size, dtype=bool)
-                if not control.over():
-                    codes = self.question.problem.relabelled(self.change(code))
-                    proved = predictor.surely(codes, nodes[asked], tighten=len(level) <= FEW_TO_TIGHTEN)
-                self.open_radius[asked[~proved]] = cost
+            self.open_radius[self._left(cost) & (count > MOST_PROGRAMS)] = cost
+            for code, open_ in self._worst_first(level, cost):
+                asked = np.flatnonzero(open_ & self._left(cost))
+                if asked.size:
+                    proved = self._proved(code, asked, control, tighten=len(level) <= FEW_TO_TIGHTEN)
+                    self.open_radius[asked[~proved]] = cost
+
+    def _left(self, cost: int) -> Bool:
+        """Whose radius may still be above a cost."""
+        return np.minimum(self.radius, self.open_radius) > cost
+
+    def _worst_first(self, level: list[tuple[int, Any, Bool]], cost: int) -> Iterator[tuple[Any, Bool]]:
+        """Relabellings with the nodes that they leave open: first those that lower the lead of some node the most.
+
+        A node that such a relabelling leaves open needs no others.
+        """
+        predictor = cast(UncertainPredictor, self.question.predictor)
+        leads = np.full((len(level), self.question.nodes.size), np.inf)
+        for row, (_, code, open_) in zip(leads, level, strict=True):
+            asked = np.flatnonzero(open_ & self._left(cost))
+            codes = self.question.problem.relabelled(self.change(code))
+            row[asked] = _leads(predictor, codes, self.question.nodes[asked], self.question.predicted[asked])
+        worst = leads.argmin(axis=0)
+        for s in np.unique(worst).tolist():
+            yield level[s][1], level[s][2] & (worst == s)
+        for s, (_, code, open_) in enumerate(level):
+            yield code, open_ & (worst != s)
+
+    def _proved(self, code: Any, asked: Int, control: Control, *, tighten: bool) -> Bool:
+        """Which of some nodes programs prove to keep their predictions, while there is time."""
+        if control.over():
+            return np.zeros(asked.size, dtype=bool)
+        predictor, codes = cast(UncertainPredictor, self.question.predictor), self.question.problem
+        return predictor.surely(codes.relabelled(self.change(code)), self.question.nodes[asked], tighten=tighten)
 
 
 class Lowered(PlainEngine):
@@ -144,7 +166,7 @@ class Lowered(PlainEngine):
         """What the engine says about predictions that have to keep a margin; nothing about those that never do."""
         predictor = cast(UncertainPredictor, question.predictor)
         given, nodes = replace(question.problem, by=None), question.nodes
-        keeps = _leads(predictor, question) > margin[nodes]
+        keeps = _leads(predictor, question.problem.codes, nodes, question.predicted) > margin[nodes]
         finite = np.where(np.isfinite(margin), margin, 0.0)
         problem = lowered(given, predictor.shown, finite) if finite.any() else given
         model = self._inner.predictor(problem).with_predictions(predictor.predicted)
@@ -156,11 +178,10 @@ class Lowered(PlainEngine):
         return replace(found, radius_lower=lower, curve_upper=found.curve_upper + int((~keeps).sum()))
 
 
-def _leads(predictor: UncertainPredictor, question: Question) -> Float:
-    """(n,) clean leads under the given kernel, in units of margins."""
-    codes, nodes = question.problem.codes, question.nodes
+def _leads(predictor: UncertainPredictor, codes: Int, nodes: Int, own: Int) -> Float:
+    """(n,) leads of some classes under the given kernel, in units of margins."""
+    columns = np.arange(nodes.size)
     p, _ = predictor.nominal.scaled_scores(codes, nodes)
-    own, columns = question.predicted, np.arange(nodes.size)
     mine = p[own, columns].copy()
     p[own, columns] = -np.inf
     return np.asarray((mine - p.max(axis=0)) / (2.0 if len(p) == 2 else 1.0))

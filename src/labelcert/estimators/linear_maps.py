@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.linear_model import Ridge, RidgeClassifier
 
 from labelcert.arrays import Bool, Float, Values
 from labelcert.certificate import Certificate
-from labelcert.certification import GivenKernel, GivenRows, Names
+from labelcert.certification import GivenKernel, GivenNeighbours, GivenRows, Names
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import (
     Certifiable,
@@ -27,7 +28,10 @@ from labelcert.estimators.base import (
     row_names,
 )
 from labelcert.estimators.kernels import kernel_between, linear
+from labelcert.estimators.near_rows import SHARED, rows_around
 from labelcert.estimators.pipelines import unwrapped
+from labelcert.prediction.neighbours import Neighbourhoods
+from labelcert.problem import Problem
 
 Map = Callable[..., Any]
 """From features of training and test points, which training points are labelled, and what they weigh (if that can be
@@ -62,6 +66,8 @@ class LinearMap(Certifiable):
         that the model is: where labels are removed, H says nothing about the other ones.
     intercept : bool
         Whether that has an intercept that is not regularised. A class without labels is never predicted then.
+    around : callable or None
+        From features of training and test points and a problem to the rows that may vote, where some are removed.
     """
 
     rows: Map
@@ -72,6 +78,7 @@ class LinearMap(Certifiable):
     weighted: bool = False
     machine: Callable[[Float, Float], tuple[Float, Float, float]] | None = None
     intercept: bool = False
+    around: Callable[[Float, Float, Problem], Neighbourhoods] | None = None
 
     def _certified(
         self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
@@ -88,6 +95,10 @@ class LinearMap(Certifiable):
             raise InvalidInput(f"{type(unwrapped(self.whole)[1]).__name__} has no sample_weight; leave it out")
         if removes(options) and self.machine is not None and weight is None:
             return self._removed(labels, features, tested, Names(row_names(X_test), row_names(X_train)), options)
+        if removes(options) and self.around is not None and weight is None:
+            names = Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation)
+            near = GivenNeighbours(partial(self.around, features, tested), tested.shape[0])
+            return certified(near, labels, names, options)
         H, own = self.rows(features, tested, known, *([] if weight is None else [weight])), row_names(X_train)
         # A class without labels has the score 0; where the sum of all scores is positive, another one has more.
         drops = not self.signs and bool((H.sum(axis=1) <= 1e-9 * abs(H).sum(axis=1)).any())
@@ -225,8 +236,7 @@ def neighbours(estimator: Any, transform: Transform) -> LinearMap:
     outlier = estimator.outlier_label if by_radius else None
     if not (outlier is None or np.isscalar(outlier)):
         raise InvalidInput(f"outlier_label must be None, 'most_frequent' or one label, got {outlier!r}")
-    shared = ("algorithm", "leaf_size", "metric", "p", "metric_params", "n_jobs")
-    search = {name: getattr(estimator, name) for name in shared}
+    search = {name: getattr(estimator, name) for name in SHARED}
 
     def rows(X: Float, T: Float, known: Bool) -> Any:
         finder = NearestNeighbors(**search).fit(X)
@@ -259,6 +269,7 @@ def neighbours(estimator: Any, transform: Transform) -> LinearMap:
         "the first class wins: its score has a fraction of a vote more.",
         votes=True,
         outlier=outlier,
+        around=partial(rows_around, estimator) if estimator.weights in (None, "uniform") else None,
     )
 
 

@@ -1,4 +1,4 @@
-r"""How probable it is that two sums of the same independent terms are both at most 0, with a proof.
+r"""How probable it is that two sums of the same independent terms are both at most 0, or one of three, with a proof.
 
 Both sums get a little Gaussian noise of their own, of standard deviation s, which moves thresholds by κs and nothing
 else, but for a probability that is known. Wrapped around a torus of side L, the two have a Fourier series: with
@@ -45,6 +45,9 @@ MOST_COEFFICIENTS = 2**17
 FINE = 2**22
 """Points of the grid on which the bounds of φ are computed."""
 
+DEGREE = 16
+"""Of the trigonometric polynomials that stand for a third sum."""
+
 HOPELESS = 1e-3
 """Where even the smallest bound of φ is above this, nothing would be proved: too few labels, or too few errors."""
 
@@ -57,6 +60,9 @@ SINGLE = 10.0 * 2.0**-24 * math.log2(FINE)
 FORMS = np.array([[1, 0], [0, 1], [1, 1], [2, 1], [1, 2], [1, -1]])
 """Differences of phases are multiples of ``FORMS @ (k, l)``, up to sign. Where two of these are below b, so are k and l
 below 2b, or one of the two is k or l itself."""
+
+WITH_OWN = np.array([0, 0, 1, 1, 1, 0])
+"""Those between the predicted class and others."""
 
 
 def both(h: Float, values: Int, odds: Float, error: float) -> Tail:
@@ -76,7 +82,7 @@ def both(h: Float, values: Int, odds: Float, error: float) -> Tail:
     if last >= MOST_COEFFICIENTS:
         return Tail(0.0, 1.0)
     margin = SIGMAS * s + error + 1e-12 * float(np.abs(h).sum())
-    box = _box(h, values, odds, [own.base for own in sums], 2.0 * math.pi / L)
+    box = _whole(_half(h, np.stack(_chances(values, odds)), sums, 2.0 * math.pi / L))
     k = np.arange(-BOX, BOX + 1)
     faded = np.exp(-0.5 * (s * 2.0 * math.pi / L * k) ** 2)
     ends = []
@@ -89,6 +95,71 @@ def both(h: Float, values: Int, odds: Float, error: float) -> Tail:
     missed = 2.0 * math.exp(float(log_ndtr(-SIGMAS))) + 4.0 * OUTSIDE + ROUNDING * max(1.0, h.size / 1000.0)
     missed += _beyond(h, values, odds, L, last, s)
     return Tail(max(0.0, ends[0] - missed), min(1.0, ends[1] + missed))
+
+
+def alone_of_three(h: Float, values: Int, odds: Float, error: float) -> Tail:
+    r"""The probability that of three sums ``h @ values[r, classes]`` the first is at most 0, and the others above.
+
+    As in :func:`both`, for the first two. A trigonometric polynomial of degree N takes the place of the third: one that
+    is nowhere below (or above) the indicator of an interval, and whose integral is off by 1 / (N + 1) of the torus
+    (Selberg; Vaaler 1985). So there are 2N + 1 series in two variables. In each, the phase of the third sum moves the
+    forms with the predicted class by at most N.
+
+    - ``values`` (3, K): as in :func:`both`.
+    """
+    apart = odds * (values[2] != -1)  # what is not said about the third rival only makes bounds wider
+    if math.exp(-2.0 * sum(float(weights.sum()) for weights in _products(values[:2], apart))) > HOPELESS:
+        return Tail(0.0, 1.0)
+    sums = [Jumps.of(h, own, odds) for own in values]
+    zeros = [-math.fsum((h * own.base).tolist()) for own in sums]
+    below, above = (np.array([reach(own.moving, sign) for own in sums]) for sign in (-1.0, 1.0))
+    s = SMOOTH * min(_spread(h, own, odds) for own in values[:2])
+    L = float((below + above).max() + 20.0 * s)
+    last = math.ceil(LAST / s * L / (2.0 * math.pi)) if s > 0.0 else MOST_COEFFICIENTS
+    if last >= MOST_COEFFICIENTS:
+        return Tail(0.0, 1.0)
+    off = error + 1e-12 * float(np.abs(h).sum())
+    k = np.arange(-BOX, BOX + 1)
+    faded = np.exp(-0.5 * (s * 2.0 * math.pi / L * k) ** 2)
+    ends, masses = np.zeros(2), np.zeros(2)
+    sides, third = list[tuple[Any, Any]](), list[Any]()
+    for sign in (-1.0, 1.0):
+        margin = sign * (SIGMAS * s + off)
+        first = _coefficients(k, -float(below[0]) - 10.0 * s, zeros[0] + margin, L) * faded
+        second = _coefficients(k, zeros[1] - margin, float(above[1]) + 10.0 * s, L) * faded
+        sides.append((first, second))
+        third.append(_selberg((zeros[2] - sign * off) / L, float(above[2]) / L, sign))
+    for n in range(DEGREE + 1):
+        forth, back = (
+            _half(h, _turned(h, values, odds, sums[2].base, sign * n, L), sums, 2.0 * math.pi / L) for sign in (1, -1)
+        )
+        box = np.concatenate([back[:0:-1, ::-1].conj(), forth])
+        for end, ((first, second), polynomial) in enumerate(zip(sides, third, strict=True)):
+            found = polynomial[n] * (first @ box @ second)
+            ends[end] += (1.0 if n == 0 else 2.0) * float(found.real)  # that of -n is conjugate
+            masses[end] += (1.0 if n == 0 else 2.0) * abs(polynomial[n])
+    beyond = _beyond(h, values[:2], apart, L, last, s, DEGREE) + ROUNDING * max(1.0, h.size / 1000.0)
+    missed = 2.0 * math.exp(float(log_ndtr(-SIGMAS))) + 18.0 * OUTSIDE + beyond * masses
+    return Tail(max(0.0, float(ends[0] - missed[0])), min(1.0, float(ends[1] + missed[1])))
+
+
+def _selberg(low: float, high: float, sign: float) -> Any:
+    """(N + 1,) Fourier coefficients of a polynomial above (1) or below (-1) an interval of a torus of length 1."""
+    high = min(max(high, low), low + 1.0)
+    n, N = np.arange(DEGREE + 1), DEGREE + 1
+    u = np.where(n == 0, 0.5, n / N)
+    sawtooth = np.where(n == 0, 0.0, (-(1.0 - u) / np.tan(math.pi * u) - 1.0 / math.pi) / N / 2j)
+    hump = (1.0 - n / N) / (2 * N)
+    begins, ends = (np.exp(-2j * math.pi * n * x) for x in (low, high))
+    found = (sawtooth + sign * hump) * ends + (-sawtooth + sign * hump) * begins
+    found[0] += high - low
+    return found
+
+
+def _turned(h: Float, values: Int, odds: Float, base: Float, n: int, L: float) -> Any:
+    """(4, m) what takes the place of :func:`_chances`, with the phase of a third sum."""
+    waves = odds * np.exp(2j * math.pi * n / L * h[:, None] * (values[2][None, :] - base[:, None]))
+    return np.stack(_chances(values[:2], waves))
 
 
 def _spread(h: Float, values: Int, odds: Float) -> float:
@@ -104,16 +175,21 @@ def _coefficients(k: Int, low: float, high: float, L: float) -> Any:
     return np.where(k == 0, (high - low) / L, waves)
 
 
-def _box(h: Float, values: Int, odds: Float, bases: list[Float], step: float) -> Any:
-    """(2 BOX + 1, 2 BOX + 1) characteristic function of both sums without their constants."""
+def _half(h: Float, chances: Any, sums: list[Jumps], step: float) -> Any:
+    """(BOX + 1, 2 BOX + 1) characteristic function of the first two sums without their constants, for k ≥ 0."""
     half = np.ones((BOX + 1, 2 * BOX + 1), dtype=np.complex128)
-    chances, scratch = np.stack(_chances(values, odds)), np.zeros((4, half.shape[1]), dtype=np.complex128)
-    _multiply_out(h * step, chances, np.stack(bases).astype(np.int64), half, scratch)
+    bases, scratch = np.stack([own.base for own in sums[:2]]), np.zeros((4, half.shape[1]), dtype=np.complex128)
+    _multiply_out(h * step, chances, bases.astype(np.int64), half, scratch)
+    return half
+
+
+def _whole(half: Any) -> Any:
+    """The same for all k, where it is conjugate for those below 0."""
     return np.concatenate([half[:0:-1, ::-1].conj(), half])
 
 
 @compiled(error_model="numpy", fastmath={"contract"})
-def _multiply_out(angles: Float, chances: Float, bases: Int, half: Any, own: Any) -> None:
+def _multiply_out(angles: Float, chances: Any, bases: Int, half: Any, own: Any) -> None:
     """The product over all labels, for k ≥ 0: elsewhere it is conjugate. ``own`` (4, 2 BOX + 1) is scratch."""
     last, columns = half.shape[0] - 1, half.shape[1]
     for i in range(angles.shape[0]):
@@ -135,8 +211,8 @@ def _multiply_out(angles: Float, chances: Float, bases: Int, half: Any, own: Any
                 half[k, j] *= forth * own[1, j] + back * own[2, j] + shift * own[3, j]
 
 
-def _beyond(h: Float, values: Int, odds: Float, L: float, last: int, s: float) -> float:
-    """At most what all coefficients outside the box come to."""
+def _beyond(h: Float, values: Int, odds: Float, L: float, last: int, s: float, shift: int = 0) -> float:
+    """At most what all coefficients outside the box come to, where forms with the predicted class may be shifted."""
     bounds = _bounds(h, values, odds, L, 3 * last)  # all that the forms can be
     highest = np.maximum.accumulate(bounds[:, ::-1], axis=1)[:, ::-1]  # of all arguments from n on
     n = np.arange(BOX + 1, last + 1)
@@ -149,10 +225,11 @@ def _beyond(h: Float, values: Int, odds: Float, L: float, last: int, s: float) -
     # One of k and l in the box: what the forms with the other one are at least, whatever the first is.
     strips = 0.0
     for first, twice, single in ((0, 3, 4), (1, 4, 3)):
-        decay = bounds[first, n] * at(2, n - BOX) * at(5, n - BOX) * at(twice, 2 * n - BOX)
-        strips += 2.0 * float((faded * decay * at(single, np.maximum(n - 2 * BOX, 0))).sum()) * inside
+        decay = bounds[first, n] * at(2, np.maximum(n - BOX - shift, 0)) * at(5, n - BOX)
+        decay *= at(twice, 2 * n - BOX - shift) * at(single, np.maximum(n - 2 * BOX - shift, 0))
+        strips += 2.0 * float((faded * decay).sum()) * inside
     # Neither: at most one of the forms is below half the box, since two of them decide k and l.
-    largest = highest[:, BOX // 2]
+    largest = highest[range(len(FORMS)), BOX // 2 - shift * WITH_OWN]
     corners = float(np.prod(largest) / max(float(largest.min()), 1e-300))
     return strips + corners * (2.0 * float(faded.sum())) ** 2
 

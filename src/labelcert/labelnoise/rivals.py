@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
-from labelcert.labelnoise.joint import both
+from labelcert.labelnoise.joint import alone_of_three, both
 from labelcert.labelnoise.tails import Tail, tail
 
 TOGETHER = 1e-4
@@ -39,7 +40,8 @@ def overtaken(question: Question, odds: Float, t: int, control: Control) -> Tail
 
     .. math:: P(A_1 \cup A_2) \ge M, \qquad P(A_1 \cup A_2) \ge P(A_1) + P(A_2) - M.
 
-    Where that leaves a wide interval, the probabilities that two rivals do so together close it.
+    Where that leaves a wide interval, the probabilities that two rivals do so together close it, and at last the
+    probability that a third one does so without the two most probable ones.
     """
     node, own, K = int(question.nodes[t]), int(question.predicted[t]), question.problem.n_classes
     scorer = question.predictor.scorer
@@ -75,7 +77,30 @@ def overtaken(question: Question, odds: Float, t: int, control: Control) -> Tail
     if upper - lower > NARROW and not control.over():
         alone |= {r: _within(alone[r], tail(h, leads(r), odds, error, FINER)) for r in likely}
         lower, upper = _union(alone, met, likely, lower, min(upper, sum(found.upper for found in alone.values())))
+    if upper - lower > NARROW and len(likely) > 2 and not control.over():
+        return _within(Tail(lower, upper), _three(h, leads, odds, error, alone, met, likely))
     return Tail(lower, upper)
+
+
+def _three(
+    h: Float,
+    leads: Callable[[int], Int],
+    odds: Float,
+    error: float,
+    alone: dict[int, Tail],
+    met: dict[tuple[int, int], Tail],
+    likely: list[int],
+) -> Tail:
+    """The interval of a union, from that of two events, and of a third one without the two."""
+    one, two, third = likely[:3]
+    near, far = sorted((one, two), key=lambda r: -met[r, third].lower)
+    found = alone_of_three(h, np.array([leads(r) for r in (third, near, far)]), odds, error)
+    more = min(found.upper, alone[third].upper - met[near, third].lower)
+    others = sum(tail.upper for r, tail in alone.items() if r not in (one, two, third))
+    return Tail(
+        alone[one].lower + alone[two].lower - met[one, two].upper + found.lower,
+        alone[one].upper + alone[two].upper - met[one, two].lower + more + others,
+    )
 
 
 def _within(one: Tail, other: Tail) -> Tail:

@@ -15,6 +15,11 @@ from labelcert.stopping import Stopped, go_on
 CROSS_VALIDATED = "cv"
 """Stands where C would: choose it by cross-validation over the labels."""
 
+CHOSEN = (
+    "C was chosen by cross-validation over these labels, wrong ones among them; an attack on that choice is not covered"
+)
+"""What certificates say whose C depends on labels that may be wrong."""
+
 C_GRID = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """The paper's grid for C."""
 

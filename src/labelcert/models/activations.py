@@ -52,7 +52,7 @@ SCALES: dict[str, float] = {
 }
 """c of each activation."""
 
-TANH_ERROR, TANH_SLOPE_ERROR = 3e-13, 2e-12
+TANH_ERROR, TANH_SLOPE_ERROR = 1e-12, 6e-12
 """Most that the sum of error functions differs from tanh, and its derivative from that of tanh."""
 
 TANH = np.array(
@@ -200,7 +200,7 @@ def _tanh_products(
         v, w = left[i[n]], right[j[n]]
         q2 = v * w
         t = min(sigma[n] ** 2 / q2, 1.0) if q2 > 0.0 else 0.0
-        x = t * (widest * v / (1.0 + widest * v)) * (widest * w / (1.0 + widest * w))
+        x = min(t * (widest * v / (1.0 + widest * v)) * (widest * w / (1.0 + widest * w)), 1.0 - 1e-15)
         value = derivative = 0.0
         power = 1.0
         for m in range(left_table.shape[1]):

@@ -78,6 +78,8 @@ class CNN(PairwiseModel):
         whole_number("filter", self.filter, 1, remark="pixels, odd")
         require(self.filter % 2 == 1, f"filter must be an odd number of pixels, got {self.filter}")
         one_of("pooling", self.pooling, POOLINGS)
+        if isinstance(self.image, list):  # files have no tuples
+            object.__setattr__(self, "image", tuple(self.image))
         if self.image is not None:
             good = isinstance(self.image, tuple) and len(self.image) == 3
             require(good, f"image must be (height, width, channels), got {in_short(self.image)}")
@@ -104,7 +106,7 @@ class CNN(PairwiseModel):
         K = np.empty((int(left.shape[0]), int(right.shape[0])))
         for row in range(len(K)):
             columns = row + 1 if same else K.shape[1]  # the other half of a square is its mirror image
-            for part in chunks.row_chunks(columns, entries, chunks.CACHE_ENTRIES):
+            for part in chunks.row_chunks(columns, entries, chunks.CACHE_ENTRIES // 2):
                 products = np.einsum("pc,pbc->pb", images[0][i, row], images[1][j, part])
                 v = [variances[i, row, None] for variances in left_variances]
                 w = [variances[j, part] for variances in right_variances]

@@ -110,7 +110,8 @@ class Recipe:
         self, graph: GraphLike, labeled: npt.ArrayLike, tests: Sequence[npt.ArrayLike], *, inductive: bool = False
     ) -> GraphCertifier:
         """What certifies it, and whatever has the same kernel, on a graph; parameters as of `GraphCertifier`."""
-        return GraphCertifier(self.model, graph, labeled, tests, inductive=inductive)
+        chosen = self.source == "cross-validation"
+        return GraphCertifier(self.model, graph, labeled, tests, inductive=inductive, chosen=chosen)
 
     def certify(
         self, certifier: GraphCertifier, test: npt.ArrayLike, *, using: Callable[..., Any] | None = None, **options: Any

@@ -22,11 +22,13 @@ from labelcert.cli.study_commands import (
     RanStudy,
     has_failed,
     plan_study,
+    run_batch,
     run_study,
     seeds_named,
     show_study,
 )
 from labelcert.files import write_text
+from labelcert.jobs.cells import Job, JobBatch
 from labelcert.paper.claims import NEEDED, Found, claims_sheet
 from labelcert.paper.collapse_report import collapsed_curves
 from labelcert.paper.hyperparameters import hyperparameter_sheets
@@ -35,8 +37,8 @@ from labelcert.paper.paper_studies import BEYOND, ORDER, paper_study
 from labelcert.paper.published import HOURS_PER_COLLECTIVE_CERTIFICATE
 from labelcert.report import tables
 from labelcert.report.page import render
-from labelcert.studies import Graphs, Store, Study
-from labelcert.studies.report import Sheet, StudyReport
+from labelcert.studies import Graphs, Store, Study, StudyPlan
+from labelcert.studies.report import Sheet
 from labelcert.studies.schema import Kind
 from labelcert.studies.tidy_tables import means, tidy
 
@@ -82,15 +84,16 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
     several = {"all": [known for known in ORDER if known not in BEYOND], CLAIMED: NEEDED}
     names = several.get(name, (name,))
     studies = [paper_study(known) for known in names]
-    graphs, started, finished = Graphs(given["data_dir"]), time.perf_counter(), list[RanStudy]()
-    for study in studies:
-        own = {**given, "variant": None} if study.name in BEYOND else given
-        imitated = None
-        if study.compare and given["variant"] is None and name != CLAIMED:
-            imitated = _imitated(study, given, graphs, out)
-        ran = run_study(plan_study(study, own, graphs), out, given, imitated=imitated)
-        show_study(ran)
-        finished.append(ran)
+    started, finished = time.perf_counter(), list[RanStudy]()
+    plans = _planned(studies, given, imitate=given["variant"] is None and name != CLAIMED)
+    if len(plans) > 1:
+        _compute(name, plans, out, given)
+        given = {**given, "retry_failed": False}  # which was done
+    for plan, other in plans:
+        plain = {**given, "pictures": False, "page": False}
+        imitated = None if other is None else run_study(other, out, plain).report
+        finished.append(run_study(plan, out, given, imitated=imitated))
+        show_study(finished[-1])
     if len(finished) > 1:
         _overview(finished, out, time.perf_counter() - started)
     if name == CLAIMED:
@@ -108,19 +111,36 @@ def _show_hyperparameters(out: Path, given: dict[str, Any]) -> None:
     write_text(out / "hyperparameters.md", "\n".join(sheet.markdown() for sheet in sheets))
 
 
-def _imitated(study: Study, given: dict[str, Any], graphs: Graphs, out: Path) -> StudyReport:
-    """The same study with the kernels of the published code, in a folder of its own."""
-    how = {**given, "variant": "published", "pictures": False, "page": False}
-    return run_study(plan_study(study.changed(name=f"{study.name}-published"), how, graphs), out, how).report
+def _planned(
+    studies: Sequence[Study], given: dict[str, Any], *, imitate: bool
+) -> list[tuple[StudyPlan, StudyPlan | None]]:
+    """Each study, and where the paper prints numbers the same one with the kernels of the published code."""
+    graphs, found = Graphs(given["data_dir"]), list[tuple[StudyPlan, StudyPlan | None]]()
+    for study in studies:
+        own = {**given, "variant": None} if study.name in BEYOND else given
+        other = None
+        if study.compare and imitate:
+            other = plan_study(study.changed(name=f"{study.name}-published"), {**given, "variant": "published"}, graphs)
+        found.append((plan_study(study, own, graphs), other))
+    return found
+
+
+def _compute(name: str, plans: Sequence[tuple[StudyPlan, StudyPlan | None]], out: Path, given: dict[str, Any]) -> None:
+    """All certificates of several studies, each once: processes start once, and none waits for a study to end."""
+    jobs, known = list[Job](), set[str]()
+    for plan in (plan for pair in plans for plan in pair if plan is not None):
+        jobs += [part for job in plan.jobs if (part := job.only(set(plan.keys) - known)) is not None]
+        known.update(plan.keys)
+    with Store(out, write=True, keep_old=given["keep_old"]) as store:
+        run_batch(JobBatch(name, tuple(jobs)), store, given)
 
 
 def _overview(finished: Sequence[RanStudy], out: Path, seconds: float) -> None:
-    headings = ("study", "certificates", "failed", "seconds", "seconds of work", "compared with the paper")
+    headings = ("study", "certificates", "failed", "seconds of work", "compared with the paper")
     rows = []
     for ran in finished:
-        took = f"{ran.outcome.seconds:.1f}", f"{ran.outcome.certificate_seconds:.1f}"
-        done = str(len(ran.plan.keys)), str(ran.outcome.failed)
-        rows.append((ran.plan.study.name, *done, *took, ran.report.counts))
+        numbers = str(len(ran.plan.keys)), str(ran.outcome.failed), f"{ran.outcome.certificate_seconds:.1f}"
+        rows.append((ran.plan.study.name, *numbers, ran.report.counts))
     sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
     print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
     sheets = [sheet, *(each for ran in finished for each in ran.report.sheets if "paper" in each.title)]

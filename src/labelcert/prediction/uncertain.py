@@ -23,7 +23,7 @@ from labelcert.prediction.predictor import Predictor
 from labelcert.prediction.scoring import ridge_rows
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
-from labelcert.stopping import Stopped
+from labelcert.stopping import Stopped, is_over
 from labelcert.svm import uncertain
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
@@ -191,6 +191,8 @@ class UncertainPredictor(Predictor):
         # One kernel that covers those of all rows is often enough.
         proved = self._leads(trained, nodes, (Q, E, rows[nodes], off[nodes]), rounds=1)
         for s in np.flatnonzero(~proved).tolist():
+            if is_over():
+                break
             one = nodes[s : s + 1]
             t = int(one[0])
             Q, E = _middle(self.problem.K_train, self.errors.below[t], self.errors.above[t])

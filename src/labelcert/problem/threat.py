@@ -542,7 +542,8 @@ class Adversary:
         most = int(options.max(initial=0)) + 1
         kinds, numbers = np.unique(self.costs[members] * most + options[members], return_counts=True)
         for kind, number in zip(kinds.tolist(), numbers.tolist(), strict=True):
-            ways = np.convolve(ways, _powers(*divmod(kind, most), number, last))[: last + 1]
+            cost, choices = divmod(kind, most)
+            ways = np.convolve(ways, _powers(cost, choices, number, last))[: last + 1]
             if ways.max() >= _COUNT_CEILING:
                 last = int(np.argmax(ways >= _COUNT_CEILING))
                 ways = ways[: last + 1]

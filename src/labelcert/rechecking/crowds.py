@@ -2,11 +2,13 @@
 
 An audited annotator is no longer in any set of liars. So whom to audit is the question which labels to confirm, with
 annotators in the place of labels, and the sets that change a prediction in the place of attacks. A confirmed item takes
-away what sets of annotators gain by it. Where models are retrained, all that sets can do is listed instead.
+away what sets of annotators gain by it; in an ensemble, a label that they reach in one part. Where models are
+retrained, all that sets can do is listed instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -14,11 +16,12 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.annotators.engine import sets_of_annotators
-from labelcert.engines.annotators.gains import Gains
+from labelcert.engines.annotators.ensembles import PartOwners
 from labelcert.engines.annotators.linear import LinearOwners
 from labelcert.engines.annotators.retrained import RetrainedOwners
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
+from labelcert.engines.partition.engine import ENSEMBLE
 from labelcert.errors import WorkTooLarge
 from labelcert.problem.owners import OwnerAdversary
 from labelcert.rechecking.attacks import AttackList, bits, list_attacks, packed
@@ -58,7 +61,7 @@ class Advised(Chosen):
 def whom_to_audit(question: Question, weights: Float, count: float, control: Control) -> Advised:
     """The annotators that secure the most predictions once they are known to be honest."""
     a, sets = _sets(question)
-    sure, maybe = (found.T for found in sets_of_annotators(question, control).of_sets(sets))
+    sure, maybe = (found.T for found in _owners(question, control).of_sets(sets))
     attacks = _listed(sets[:, a.buyable], maybe, question.contrary)
     complete = not control.over()
     search = LabelSearch(EachAlone(attacks, weights), np.ones(a.buyable.size), control)
@@ -84,9 +87,14 @@ def what_to_confirm(
     question: Question, weights: Float, costs: Float, budget: float, control: Control, until: float | None
 ) -> Advised:
     """The items whose labels secure the most predictions once they are confirmed."""
-    if question.predictor.linear:
+    if question.predictor.linear or question.problem.kind == ENSEMBLE:
         return _by_gains(question, weights, costs, budget, control, until)
     return _by_lists(question, weights, costs, budget, control, until)
+
+
+def _owners(question: Question, control: Control) -> LinearOwners | RetrainedOwners | PartOwners:
+    """What finds out what sets of annotators can do."""
+    return PartOwners(question, control) if question.problem.kind == ENSEMBLE else sets_of_annotators(question, control)
 
 
 def _sets(question: Question) -> tuple[OwnerAdversary, Bool]:
@@ -157,21 +165,23 @@ def _by_gains(
     left, order, free = budget, list[int](), np.arange(a.labels.size)
     many = max(1, affordable(costs, budget) // MOST_STEPS)
     safe, possible = list[Bool](), list[Bool]()
-    bound = float(weights.sum())
+    bound, parts = float(weights.sum()), None if question.predictor.linear else PartOwners(question, control)
     while True:
         limited = replace(question, problem=replace(question.problem, adversary=a.only(free)))
-        method = LinearOwners(limited, control)
+        method = LinearOwners(limited, control) if parts is None else parts.knowing(free)
         sure, maybe = method.of_sets(sets)
         # Of several items that are taken together, nothing is known in between but that they do no harm.
         steps = len(order) + 1 - len(safe)
         safe += [*([safe[-1]] * (steps - 1) if safe else []), np.asarray(~maybe.any(axis=1))]
         possible += [np.asarray(~sure.any(axis=1))] * (len(safe) - len(possible))
-        if not order and free.size and a.wrong_votes is None and len(sets) * maybe.shape[0] * free.size <= BOUND_CELLS:
+        few = a.wrong_votes is None and len(sets) * maybe.shape[0] * free.size <= BOUND_CELLS
+        if not order and free.size and few and isinstance(method, LinearOwners):
             bound = float(weights[method.gains.savable(sets, affordable(costs, budget)) & ~question.contrary].sum())
         if control.over() or (until is not None and float(weights[safe[-1]].sum()) >= until - 1e-12):
             break
         open_ = np.flatnonzero(maybe.any(axis=1) & ~question.contrary)
-        worth = _worth(method.gains, sets, maybe, open_, weights) / costs[free]
+        relief = method.gains.relief if isinstance(method, LinearOwners) else method.relief
+        worth = _worth(relief, free.size, sets, maybe, open_, weights) / costs[free]
         ranked = [k for k in np.argsort(-worth, kind="stable").tolist() if worth[k] > 0]
         chosen = list[int]()
         for k in ranked:
@@ -191,11 +201,13 @@ def _by_gains(
     return Advised(order, value, max(bound, value), safe, possible, alone, True)
 
 
-def _worth(gains: Gains, sets: Bool, maybe: Bool, nodes: Int, weights: Float) -> Float:
+def _worth(
+    relief: Callable[[Bool, Int, Float], Float], count: int, sets: Bool, maybe: Bool, nodes: Int, weights: Float
+) -> Float:
     """(ν,) what confirming each item is worth to nodes that some sets may change: most to those that few may."""
     if nodes.size == 0:
-        return np.zeros(gains.adversary.labels.size)
+        return np.zeros(count)
     hit = maybe[nodes]
     useful = np.flatnonzero(hit.any(axis=0))
     shares = weights[nodes] / hit.sum(axis=1) ** 2
-    return gains.relief(sets[useful], nodes, hit[:, useful] * shares[:, None])
+    return relief(sets[useful], nodes, hit[:, useful] * shares[:, None])

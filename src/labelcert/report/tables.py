@@ -48,11 +48,16 @@ def _table(title: str, *headings: str, cert: Certificate | None = None) -> Table
     return table
 
 
+def _one(cert: Certificate) -> str:
+    """What a test node is called: a row, where the graph has no edges."""
+    return "row" if cert.around is not None and cert.around.edges.size == 0 else "node"
+
+
 def node_table(
     cert: Certificate, *, limit: int | None = None, title: str = "Fewest flipped labels that change each prediction"
 ) -> Table:
     """One row per test node: prediction, radius, and the flips that change it; the ``limit`` weakest nodes."""
-    table = _table(title, "node", "prediction", "radius", "flips that do it", cert=cert)
+    table = _table(title, _one(cert), "prediction", "radius", "flips that do it", cert=cert)
     order = sorted(range(cert.n_test), key=lambda t: (cert.radius_lower[t], cert.radius_upper[t], t))
     for t in order[:limit]:
         lower, upper, claimed = (int(ends[t]) for ends in (cert.radius_lower, cert.radius_upper, cert.radius_claimed))
@@ -62,7 +67,7 @@ def node_table(
         tie = "" if cert.radius_upper[t] else " (within the margin)" if cert.run.margin else " (tie)"
         table.add_row(name, f"{cert.predictions[t]}{tie}", radius, _witness_text(cert, t))
     if limit is not None and cert.n_test > limit:
-        table.caption = f"the {limit} weakest of {cert.n_test} nodes"
+        table.caption = f"the {limit} weakest of {cert.n_test} {_one(cert)}s"
     return table
 
 
@@ -119,7 +124,7 @@ def takeover_table(cert: Certificate, *, title: str | None = None) -> Table:
     """Which class is taken over by which: one row per predicted class, and how many of its nodes become what."""
     counts = cert.takeovers(flips=cert.max_flips)
     title = title or f"What predictions become within {cert.max_flips} {cert.run.unit}"
-    table = _table(title, "predicted", "nodes", "can become")
+    table = _table(title, "predicted", f"{_one(cert)}s", "can become")
     for name in counts.index:
         becomes = [(int(counts.loc[name, other]), str(other)) for other in counts.columns]
         most = sorted((pair for pair in becomes if pair[0]), key=lambda pair: -pair[0])

@@ -181,7 +181,7 @@ REORDER = {"reassoc", "contract"}
 """Sums may be reordered and fused: every error bound here holds for any order, and fusing only helps."""
 
 
-@compiled(fastmath=REORDER)
+@compiled(inner=True, fastmath=REORDER)
 def multiply(A: Float, x: Float, out: Float) -> None:
     """``out = A x``."""
     for i in range(A.shape[0]):
@@ -191,7 +191,7 @@ def multiply(A: Float, x: Float, out: Float) -> None:
         out[i] = acc
 
 
-@compiled(fastmath=REORDER)
+@compiled(inner=True, fastmath=REORDER)
 def multiply_symmetric(A: Float, x: Float, out: Float) -> None:
     """``out = A x`` for a symmetric matrix, of which only the rows where ``x`` is not zero are read."""
     m = A.shape[0]
@@ -222,7 +222,7 @@ def multiply_symmetric(A: Float, x: Float, out: Float) -> None:
         i = i3 + 1
 
 
-@compiled(fastmath=REORDER, error_model="numpy")
+@compiled(inner=True, fastmath=REORDER, error_model="numpy")
 def pivot(T: Float, k: int, row: Float) -> None:
     """Exchange ``z_k`` and ``f_k`` in the tableau (principal pivot on ``T_kk``).
 
@@ -262,7 +262,7 @@ def row_of(s: Any, r: int, out: Float) -> None:
             out[k] = a
 
 
-@compiled(fastmath=REORDER, error_model="numpy")
+@compiled(inner=True, fastmath=REORDER, error_model="numpy")
 def image(s: Any, x: Float, out: Float) -> None:
     """``g = T x`` on FREE, after the pivots that are noted; ``x`` is overwritten.
 
@@ -287,7 +287,7 @@ def image(s: Any, x: Float, out: Float) -> None:
         out[s.marks[p]] = s.v[ROW, p]
 
 
-@compiled()
+@compiled(inner=True)
 def carry_out(s: Any) -> None:
     """Carry out the pivots that are noted."""
     m = s.T.shape[0]

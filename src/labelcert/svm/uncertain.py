@@ -28,6 +28,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
 from labelcert.stopping import Stopped, go_on
@@ -143,7 +144,8 @@ class UncertainMachine:
         for turn in range(rounds):
             found_low, found_high = self._lagrangian(support, y, ranges, slice(0, n))
             low, high = np.maximum(low, found_low), np.minimum(high, found_high)
-            if turn == rounds - 1 or np.all((low > floor) | (high < ceiling)):
+            last = turn == rounds - 1 and not programs
+            if last or np.all((low > floor) | (high < ceiling)):
                 break
             before, (found_low, found_high) = ranges, self._lagrangian(support, y, ranges, slice(n, None))
             signed = np.stack([y * found_low.reshape(2, m), y * found_high.reshape(2, m)])
@@ -329,8 +331,6 @@ def best_multipliers(
     positive and negative parts of β: a linear program in these and one more variable for each label. No score is above
     ``C Σ (|k| + e)``: where bounds are, the ranges contradict each other, and the program may stop there.
     """
-    from scipy.optimize import linprog
-
     m, corners = y.size, list[tuple[int, float, float]]()
     for i, (al, au, gl, gu) in enumerate(zip(*(end.tolist() for end in ranges), strict=True)):
         ends = []
@@ -349,15 +349,40 @@ def best_multipliers(
     rows = np.vstack([rows, np.repeat([1.0, 0.0], [m, 2 * m])])
     most = 1.0 + 2.0 * C * float((np.abs(k) + e).sum())
     right = np.append(a[:, 0] * (side[:, 0] * k[label] - e[label]), most)
-    cost = np.concatenate([-np.ones(m), np.zeros(2 * m)])
-    limits = [(None, None)] * m + [(0.0, None)] * (2 * m)
-    found = linprog(cost, A_ub=rows, b_ub=right, bounds=limits, method="highs")
-    if found.x is None or not np.isfinite(found.x).all():
+    x, prices = _solved_program(np.repeat([-1.0, 0.0], [m, 2 * m]), m, rows, right)
+    if x is None or prices is None:
         finite = np.clip(np.array(ranges), -1e9, 1e9)
         return np.zeros(m), ((finite[0] + finite[1]) / 2.0, (finite[2] + finite[3]) / 2.0)
-    weights = -found.ineqlin.marginals[:-1]
+    weights = -prices[:-1]
     mean = [np.bincount(label, weights * end[:, 0], minlength=m).astype(np.float64) for end in (a, g)]
-    return np.asarray(found.x[m : 2 * m] - found.x[2 * m :]), (mean[0], mean[1])
+    return x[m : 2 * m] - x[2 * m :], (mean[0], mean[1])
+
+
+def _solved_program(cost: Float, free: int, rows: Float, right: Float) -> tuple[Float | None, Float | None]:
+    """The cheapest x with ``rows x ≤ right`` whose entries from some on are at least 0, and what rows are worth."""
+    import highspy
+
+    (r, n), program, highs = rows.shape, highspy.HighsLp(), highspy.Highs()
+    for option, value in (("output_flag", False), ("threads", 1), ("presolve", "off")):
+        highs.setOptionValue(option, value)
+    program.num_col_, program.num_row_, program.col_cost_ = n, r, cost
+    program.col_lower_ = np.repeat([-highspy.kHighsInf, 0.0], [free, n - free])
+    program.col_upper_, program.row_lower_ = np.full(n, highspy.kHighsInf), np.full(r, -highspy.kHighsInf)
+    program.row_upper_ = right
+    matrix = sp.csr_array(rows)
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_, program.a_matrix_.index_ = matrix.indptr, matrix.indices
+    program.a_matrix_.value_ = matrix.data
+    highs.passModel(program)
+    highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        highs.setOptionValue("presolve", "on")
+        highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None, None
+    found = highs.getSolution()
+    x, prices = np.array(found.col_value), np.array(found.row_dual)
+    return (x, prices) if np.isfinite(x).all() and np.isfinite(prices).all() else (None, None)
 
 
 def never_free(Q: Float, E: Float, C: float) -> bool:

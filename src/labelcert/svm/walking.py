@@ -15,7 +15,7 @@ MANY_LABELS = 60
 """With more labels, a set is solved from its parent's tableau without copying it (:func:`solve_child`)."""
 
 
-@compiled()
+@compiled(inner=True)
 def copy_scratch(source: Any, target: Any) -> None:
     """All that a solve starts from (in plain loops, here and elsewhere: slices take seconds to compile)."""
     m = source.state.shape[0]

@@ -126,6 +126,11 @@ class Statement:
         if cert.run.loss == UNKNOWN:
             return cls._of_votes(cert, labels, votes)
         if cert.run.loss == LINEAR:
+            if cert.run.threat.get("removable") is not None:
+                raise InvalidInput(
+                    "verify does not know nearest neighbours whose rows are removed; to check a witness, fit the "
+                    "estimator again without the rows that it removes"
+                )
             return cls._of_map(cert, labels, H)
         if features is not None:
             return cls._of_features(cert, labels, features)

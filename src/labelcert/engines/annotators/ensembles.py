@@ -7,6 +7,7 @@ alone, a set of k reaches k parts.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -55,7 +56,7 @@ class OwnedPartEngine(PlainEngine):
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii from sets of annotators, and the curve from what each of them may change at once."""
         started = time.perf_counter()
-        found = _Sets(question, control)
+        found = PartOwners(question, control)
         found.run()
         a = cast(OwnerAdversary, question.problem.adversary)
         about = {
@@ -71,7 +72,7 @@ class OwnedPartEngine(PlainEngine):
         return found.attacks.findings(found.lower, about, found.curve_upper)
 
 
-class _Sets:
+class PartOwners:
     """What sets of annotators may do, by their price."""
 
     def __init__(self, question: Question, control: Control) -> None:
@@ -163,6 +164,44 @@ class _Sets:
         least = self._ensemble.least[self._question.nodes]
         largest = largest_sum([(table.states, table.floor) for table in self.tables]) + least
         self._sums = lowest, least + sum_error(largest, len(lowest))
+
+    def of_sets(self, sets: Bool) -> tuple[Bool, Bool]:
+        """(n, s) which nodes change provably, and which possibly, by each of (s, A) sets of annotators."""
+        if not self.tables and self._n:
+            self._tabled()
+        maybe = self._open(sets) if self._n else np.zeros((len(sets), 0), dtype=bool)
+        sure = np.zeros_like(maybe)
+        for k in np.flatnonzero(maybe.any(axis=1))[:ATTACKS].tolist():
+            sure[k] = self._attack(sets[k])
+        clean = self._question.contrary[:, None]
+        return sure.T | clean, maybe.T | clean
+
+    def knowing(self, free: Int) -> PartOwners:
+        """The same where only the labels at some positions may change; parts are brought as low as before, or less."""
+        other = copy.copy(self)
+        adversary = cast(OwnerAdversary, self._a.only(free))
+        other._question = replace(self._question, problem=replace(self._question.problem, adversary=adversary))
+        other._a, other._inside, other.attacks = adversary, self._inside[free], Attacks(other._question)
+        return other
+
+    def relief(self, sets: Bool, nodes: Int, weights: Float) -> Float:
+        """(ν,) how much closer to surviving sets each label brings nodes, if it is confirmed; ``weights`` (k, s).
+
+        One label less in a part of which a set reaches r, so that it is brought as low as r - 1 do.
+        """
+        assert self._sums is not None
+        total, tables = np.zeros(self._a.labels.size), self._sums[0]
+        step = max(1, int(CELLS / tables[0][0].size))
+        for start in range(0, len(sets), step):
+            part = slice(start, start + step)
+            reach, eased = self._reach(sets[part]), np.zeros((len(sets[part]), len(tables)))
+            for k, table in enumerate(tables):
+                own = np.where(np.isfinite(table), table, 0.0)[..., nodes]
+                less = own[np.maximum(reach[:, k] - 1, 0)] - own[reach[:, k]]
+                eased[:, k] = (np.maximum(less, 0.0).sum(axis=1) * weights.T[part]).sum(axis=1)
+            touched = self._a.attainable(sets[part]).any(axis=2)
+            total += (touched * (eased @ self._inside.T)).sum(axis=0)
+        return total
 
     def _open(self, sets: Bool) -> Bool:
         """(s, n) which nodes each set of annotators may change."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from labelcert.engines.cube.cutting import (
 )
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import SOLVED, TILE, CubeSummary, CubeWork, in_tiles
+from labelcert.engines.cube.unvisited import Unvisited
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import DeviceLoad, chunk_stops, pool_in_force, seconds_per_step
 from labelcert.engines.seen import Counting, FlipBits, Telling
@@ -34,6 +36,9 @@ from labelcert.svm.walking import MANY_LABELS
 
 NOTHING_KNOWN = -(2**62)
 """Less than any sum of counts."""
+
+LONG = 1e6
+"""Labellings of a walk whose order is chosen."""
 
 _CUBE_LIMIT = 34
 _SAMPLE_PARENTS = 8
@@ -92,8 +97,11 @@ class CubeMethod:
             collectors.append(Counting(question, question.counting, ledger.short, CubeSummary.counts))
         started = time.perf_counter()
         task, chunks = choose_chunks(question, task, control)
+        unvisited = Unvisited(question, control, ledger, task)
+        collectors.append(unvisited)
         collect_all(CubeTask(task), chunks, collectors, control, count_stops(question, question.budget))
-        return ledger.found(time.perf_counter() - started)
+        found = ledger.found(time.perf_counter() - started)
+        return replace(found, statistics={**found.statistics, "proved_without_a_visit": unvisited.proved})
 
 
 class CubeTask(NamedTuple):
@@ -319,10 +327,18 @@ def labellings(task: CubeWork) -> float:
     return float(count)
 
 
+def _in_order(task: CubeWork) -> Int:
+    """Long walks begin with the labels that matter most: what is left when they stop can do the least."""
+    if labellings(task) < LONG:
+        return task.affordable
+    influence = np.abs(task.scores[task.labels[task.affordable]]).sum(axis=1)
+    return np.ascontiguousarray(task.affordable[np.argsort(-influence, kind="stable")])
+
+
 def choose_chunks(question: Question, task: CubeWork, control: Control) -> tuple[CubeWork, Iterator[LabellingChunk]]:
     """The whole cube where it is smaller than the sets within budget; with a time limit, only if it fits."""
     bits = cube_bits(task)
-    by_size = task._replace(mirror=False)
+    by_size = task._replace(mirror=False, affordable=_in_order(task))
     stops = chunk_stops(CubeTask(task), CHUNK_STOPS)
     if bits > _CUBE_LIMIT or 2.0**bits > question.problem.adversary.count_sets(task.budget):
         return by_size, level_chunks(by_size, stops)

@@ -239,7 +239,7 @@ def _more(changed: int, cost: int, bits: Words, found: Any) -> None:
             cost += 1
 
 
-@compiled()
+@compiled(inner=True)
 def record(p: Float, sign: float, tau: float, cost: int, row: int, bits: Words, found: Any) -> None:
     """Enter one labelling: nodes with ``sign·p < −τ`` are changed, those within ``τ`` are in doubt.
 
@@ -361,7 +361,7 @@ def new_batch(task: CubeWork) -> Batch:
     )
 
 
-@compiled()
+@compiled(inner=True)
 def add(task: Any, batch: Any, z: Float, tau: float, cost: int, mirror_cost: int, bits: Words) -> None:
     """Put a labelling at the end of a batch that has room."""
     s = batch.size[0]
@@ -533,7 +533,7 @@ def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
         batch.state[s] = SETTLED
 
 
-@compiled()
+@compiled(inner=True)
 def flush(task: Any, batch: Any, p: Float, found: Any) -> None:
     """Score and record all labellings of a batch, which is empty then; ``p`` has room for all scores."""
     n = task.scores.shape[1]

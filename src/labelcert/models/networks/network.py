@@ -138,6 +138,16 @@ class Network:
         last = {"moved" if self.recipe == "theory" else "epochs": moved}
         return TrainedNetwork(scores, classes.astype(np.int64), **last)
 
+    def tangent_kernel(self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike) -> tuple[Float, Float]:
+        """Inner products of the gradients of one output at the start: both blocks of `Model.kernel_blocks`.
+
+        They become those of the model as the width grows. For ``recipe="theory"``.
+        """
+        before, after = self.model._views(graph, labeled, test)
+        both, m = replace(before, nodes=np.concatenate([before.nodes, after.nodes])), before.nodes.size
+        K = _Trainer(replace(self, recipe="theory"), both, after, 2).start()
+        return K[:m, :m], K[m:, :m]
+
 
 class _Trainer:
     """One network on the graph that it is trained on, and on the one that it is tested on."""
@@ -183,7 +193,7 @@ class _Trainer:
             signs = np.where(codes[:, :, None] == 1, 1.0, -1.0)
         K = None
         if not self._standard:
-            K = theory.tangent_kernel(self._labeled, self._shapes, codes.shape[1], self._outputs, self._place, at_once)
+            K = self._tangent(at_once)
         scores, moved = [], []
         for first in range(0, len(codes), at_once):
             part = slice(first, first + at_once)
@@ -198,6 +208,13 @@ class _Trainer:
                 scores.append(found if start is None else found - start)
             moved.append(left)
         return np.stack(scores), np.concatenate(moved)
+
+    def start(self) -> Float:
+        """(m, m) the tangent kernel of the first output among the nodes that are trained on."""
+        return np.asarray(self._tangent(self._at_once())[0])
+
+    def _tangent(self, at_once: int) -> Float:
+        return theory.tangent_kernel(self._labeled, self._shapes, self._order.size, self._outputs, self._place, at_once)
 
     def _labeled(self, moves: Any) -> Tensor:
         """Outputs of labelled nodes (and of validation nodes), in their order: (B, m, outputs)."""

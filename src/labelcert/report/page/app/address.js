@@ -18,7 +18,9 @@ const address = {
     const parts = [["b", state.budget], ["model", MODELS.length > 1 && encodeURIComponent(model.name)], ["node", state.node !== null && encodeURIComponent(testName(model, state.node))],
       ["only", state.only && `${state.only.kind}:${list([state.only.value].flat())}`], ["verified", list(state.verified)], ["honest", list(state.honest)]];
     this.written = `#${parts.filter(([, value]) => value || value === 0).map(([key, value]) => `${key}=${value}`).join("&")}`;
-    if (location.hash !== this.written) history.replaceState(null, "", this.written);
+    // Browsers refuse many changes of the address in a row, as while a slider is dragged.
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => { if (location.hash !== this.written) history.replaceState(null, "", this.written); }, 150);
   },
   read() {
     const found = new Map(location.hash.slice(1).split("&").map((part) => part.split("=")).filter((part) => part.length === 2));

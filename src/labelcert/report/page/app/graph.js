@@ -5,6 +5,7 @@ const graphView = {
   on: ["model", "budget", "node", "trust", "only"],
   view: null,
   nodes: [],
+  pointed: -1,
   front: [],
   start() {
     fill(byId("graph-export"), exporter("graph", { rows: () => [["node", "class", "what", "x", "y"], ...this.nodes.map((node) => [node.name,
@@ -101,6 +102,11 @@ const graphView = {
     }
     return [...inside];
   },
+  // What a row of a table is about gets a ring, as long as the pointer is on it.
+  point(places, k) {
+    this.pointed = k === null || !current().around ? -1 : current().around[places][k];
+    if (this.view && current().around) this.paint();
+  },
   // Everything that a frame needs is put into the nodes first.
   paint() {
     const model = current(), b = state.budget, mode = byId("graph-colour").value;
@@ -125,7 +131,7 @@ const graphView = {
         node.ink = colour("ink");
         node.said = about !== null ? node.name : `${node.name}: ${model.classes[model.labels[i]]} → ${becomes(model, flips.get(i))}`;
       }
-      node.ring = node.id === chosen ? colour("accent") : null;
+      node.ring = node.id === chosen || node.id === this.pointed ? colour("accent") : null;
       node.dim = chosen >= 0 && node.id !== chosen && !near.has(node.id) && node.shape !== "cross";
       node.faint = many && node.shape === "square";
       node.edge = colour("ink");
@@ -134,8 +140,8 @@ const graphView = {
     const few = this.nodes.filter((node) => node.shape === "triangle");
     if (few.length <= 5) for (const node of few) node.said ??= node.name;
     // What matters is painted last: changed predictions, then changed labels and the chosen node with their names.
-    const rank = (node) => (node.said ? 2 : 1);
-    this.front = this.nodes.filter((node) => node.shape === "triangle" || node.said).sort((x, y) => rank(x) - rank(y));
+    const rank = (node) => (node.said || node.ring ? 2 : 1);
+    this.front = this.nodes.filter((node) => node.shape === "triangle" || node.said || node.ring).sort((x, y) => rank(x) - rank(y));
     const { links } = this.view.graphData();
     for (const link of links) {
       const [a, z] = [link.source.id ?? link.source, link.target.id ?? link.target];

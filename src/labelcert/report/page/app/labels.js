@@ -24,7 +24,7 @@ const labels = {
     if (model.threat.groups) columns.splice(2, 0, { title: "group", cell: (i) => named(model.threat.groups[i] ?? "–"), key: (i) => model.threat.groups[i] ?? "" });
     if (model.threat.costs) columns.splice(2, 0, { title: "cost", numeric: true, cell: (i) => number(model.threat.costs[i]), key: (i) => model.threat.costs[i] });
     this.table = new PagedTable(byId("label-table"), {
-      caption: "Labels", columns, rows: () => Array.from({ length: model.m }, (_, i) => i),
+      caption: "Labels", columns, point: (i) => graphView.point("labeled", i), rows: () => Array.from({ length: model.m }, (_, i) => i),
       sort: [columns.findIndex((c) => c.title.startsWith(this.worth.complete ? "secures" : "in open")), -1],
     });
   },

@@ -31,7 +31,7 @@ const nodes = {
     fill(byId("show-class"), make("option", { value: "" }, "all classes"), model.classes.map((name, c) => make("option", { value: c }, name)));
     this.table = new PagedTable(byId("node-table"), {
       caption: "Predictions", columns, rows: () => this.rows(), sort: [columns.findIndex((c) => c.title === "radius"), 1],
-      pick: (t) => set({ node: t === state.node ? null : t }), chosen: () => state.node,
+      pick: (t) => set({ node: t === state.node ? null : t }), point: (t) => graphView.point("tested", t), chosen: () => state.node,
     });
   },
   rows() {

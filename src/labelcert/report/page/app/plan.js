@@ -11,11 +11,15 @@ const plan = {
     const model = current(), b = state.budget, given = givenPlan(model), before = given.before;
     const [labels, people] = [[...given.labels, ...[...model.plan.labels].map((i) => labelName(model, i))], [...given.people, ...[...model.plan.people].map((a) => model.crowd.names[a])]];
     byId("plan").hidden = !labels.length && !people.length;
-    if (byId("plan").hidden) return;
+    if (!byId("plan").hidden) this.tell(model, b, before, labels, people);
+    // What a link leads to is not to be below the bar.
+    document.documentElement.style.scrollPaddingTop = `${byId("toolbar").offsetHeight + 16}px`;
+  },
+  tell(model, b, before, labels, people) {
     const what = [labels.length ? `Verify ${labels.join(", ")}` : "", people.length ? `audit ${people.join(", ")}` : ""].filter((text) => text).join(" and ");
     const a = Math.min(b, before.lastFlips), [from, to] = [range(safe(before, a), notLost(before, a)), range(safe(model, b), notLost(model, b))];
     fill(byId("plan-words"), `${what[0].toUpperCase()}${what.slice(1)}: `, make("strong", {}, `${from} → ${to}`), ` of ${number(model.n)} safe`);
-    fill(byId("plan-note"), exactAt(model, b) ? `Exact, against ${amount(model, b)}.` : `Not all attacks with ${amount(model, b)} are listed in this page: the ends of the intervals are proved.`);
+    fill(byId("plan-note"), safe(model, b) === notLost(model, b) ? `Exact, against ${amount(model, b)}.` : `Not all attacks with ${amount(model, b)} are listed in this page: the ends of the intervals are proved.`);
     byId("plan-none").hidden = model === model.base;
     byId("plan-command").textContent = "Copy as a command";
   },

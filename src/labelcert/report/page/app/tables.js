@@ -1,10 +1,10 @@
 // A table that is sorted by its headings, searched by its section, and shown a page at a time.
 
 class PagedTable {
-  // columns: [{ title, cell(k), key(k), numeric, hint, minor }]; rows(): which k to show; pick(k): what a click does.
+  // columns: [{ title, cell(k), key(k), numeric, hint, minor }]; rows(): which k to show; pick(k): what a click does; point(k): what a pointer does.
   // Where there is little room, minor columns are left out, and where there is less, small ones.
-  constructor(place, { caption, columns, rows, pick = null, chosen = () => null, sort = [0, 1], size = 15 }) {
-    Object.assign(this, { columns, rows, pick, chosen, size, page: 0, sorted: sort });
+  constructor(place, { caption, columns, rows, pick = null, point = null, chosen = () => null, sort = [0, 1], size = 15 }) {
+    Object.assign(this, { columns, rows, pick, point, chosen, size, page: 0, sorted: sort });
     this.body = make("tbody");
     this.heads = columns.map((column, c) => {
       const button = make("button", { type: "button", title: column.hint, onclick: () => this.sortBy(c) }, column.title);
@@ -52,6 +52,7 @@ class PagedTable {
     const held = row && [row.dataset.row, [...row.querySelectorAll("button, input")].indexOf(document.activeElement)];
     fill(this.body, shown.map((k) =>
       make("tr", { className: k === chosen ? "chosen" : null, "data-row": k,
+        onmouseenter: this.point && (() => this.point(k)), onmouseleave: this.point && (() => this.point(null)),
         onclick: this.pick && ((event) => { if (!event.target.closest("input")) this.pick(k); }) },
         this.columns.map((column, c) => {
           const content = column.cell(k);

@@ -31,6 +31,8 @@ const verdicts = {
 
     const [told, planless] = [answers(model, b), model === base];
     const low = safe(model, b), high = notLost(model, b), nothing = model.provedNothing && planless;
+    // Where nothing was proved, whatever would look like a result is left out.
+    document.documentElement.toggleAttribute("data-nothing", nothing);
     fill(byId("safe-figure"), nothing ? "–" : [make("strong", {}, range(low, high)), ` of ${number(model.n)}`]);
     fill(byId("safe-words"), told[0]);
     fill(byId("safe-before"), planless ? "" : `Without your plan: ${range(safe(base, b), notLost(base, b))}.`);
@@ -64,7 +66,9 @@ const verdicts = {
         onclick: () => set({ only: chosen ? null : { kind: "radius", value: key } }), onmouseenter: () => fill(byId("strip-text"), words), onfocus: () => fill(byId("strip-text"), words) },
       make("span", { "aria-hidden": "true" }, open ? `≥${radius}` : radius > model.lastFlips ? `${radius}+` : `${radius}`));
     }));
-    fill(byId("strip-text"), `${number(safe(model, b))} of ${number(model.n)} have a radius above ${b}, and are proved safe. A click on a piece lists its predictions.`);
+    byId("strip").onmouseleave = () => fill(byId("strip-text"), told);
+    const told = `${number(safe(model, b))} of ${number(model.n)} have a radius above ${b}, and are proved safe. A click on a piece lists its predictions.`;
+    fill(byId("strip-text"), told);
   },
 };
 const light = ([red, green, blue]) => {
@@ -100,15 +104,16 @@ function worstSentence(model, b) {
     return `No attack is known${most < model.n ? `; one could change at most ${predictions(most)}` : ""}.`;
   }
   const others = least === most || most === model.n ? "" : model.collective ? `; no attack can do so to more than ${number(most)}` : "; whether another one does more was not asked";
-  const byWhom = people && model.unit === "annotators", takes = model.margin ? "and takes the margin of" : byWhom ? "and changes" : "and with them";
+  const byWhom = people && model.unit === "annotators", takes = model.margin ? "and takes the margin of" : byWhom ? "and changes" : pairs.length > 1 ? "and with them" : "and with it";
   return `${least === most ? "The worst attack" : "The strongest attack known"} ${byWhom ? "is by" : "changes"} ${steps}, ${takes} ${predictions(least)}${others}.`;
 }
 
 function nextSentence(model, b) {
   if (model.unit === "annotators") {
-    const { alone, only, next } = risks(model, b);
-    if (next < 0) return "Nobody has to be audited: no annotator changes a prediction alone.";
+    const { alone, only, next, part } = risks(model, b);
+    if (next < 0) return "Nobody has to be audited: no attack is known.";
     const name = model.crowd.names[next];
+    if (part) return `Audit ${name} first: ${name} takes part in the cheapest known attack on ${predictions(part)}.`;
     return `Audit ${name} first: ${name} alone puts ${predictions(alone.get(next))} at risk${only.get(next) ? `, ${number(only.get(next))} of which nobody else does` : ""}.`;
   }
   if (safe(model, b) === model.n - tied(model)) return `Nothing has to be verified against ${amount(model, b)}.`;

@@ -10,6 +10,7 @@ for (const model of MODELS) {
   if (model.crowd) for (const part of ["sure", "maybe"]) model.crowd[part] = model.crowd[part].map((text) => ones(bitsFrom(text), model.n));
   model.cheapest = (t) => (model.upper[t] < model.never ? relabelling(model.witness, t) : null);
   model.strongest = (b) => curveAttack(model, b);
+  model.worths = new Map();
 }
 const labelKey = (model, i) => (model.labelNames ? model.labelNames[i] : String(i));
 const indexes = (names, find) => new Set(names.map(find).filter((i) => i !== undefined && i >= 0));
@@ -106,7 +107,7 @@ function planned(model, plan) {
   }
   // What the other class is, is known of two; of more, for the attacks of the certificate.
   const newClass = model.newClass.map((c, t) => (upper[t] >= never ? -1 : model.classes.length === 2 ? 1 - model.predicted[t] : left(t) ? c : -1));
-  return Object.assign(Object.create(model), { plan, lower, upper, newClass, cheapest, strongest: (b) => strongest[b], curve: { ...curve, lower: least, upper: most },
+  return Object.assign(Object.create(model), { plan, lower, upper, newClass, cheapest, worths: new Map(), strongest: (b) => strongest[b], curve: { ...curve, lower: least, upper: most },
     exact: lower.every((low, t) => low === upper[t] || low > model.maxFlips) && least.every((value, b) => value === most[b]) });
 }
 
@@ -147,6 +148,11 @@ const curveChanges = (model, b, t) => model.strongest(b).changes(t);
 // it alone makes them safe; and, among equals, how much of the attacks on each prediction it takes part in. Where not all
 // attacks are listed, it is how many cheapest known attacks change it, which says less.
 function worth(model, b) {
+  if (!model.worths.has(b)) model.worths.set(b, worthOf(model, b));
+  return model.worths.get(b);
+}
+
+function worthOf(model, b) {
   const { n, m, listed, plan } = model;
   const alone = new Float64Array(m), promise = new Float64Array(m);
   if (listed === null || b > listed.flips) {
@@ -196,5 +202,13 @@ function risks(model, b) {
   }
   for (let t = 0; t < model.n; t++) if (times[t] === 1) only.set(whose[t], only.get(whose[t]) + 1);
   const next = paid.reduce((best, a) => (alone.get(a) && (best < 0 || only.get(a) > only.get(best) || (only.get(a) === only.get(best) && alone.get(a) > alone.get(best))) ? a : best), -1);
-  return { alone, only, next };
+  if (next >= 0) return { alone, only, next, part: 0 };
+  // Where nobody changes a prediction alone: who takes part in most attacks.
+  const part = new Uint32Array(crowd.names.length);
+  for (let t = 0; t < model.n; t++) {
+    const owners = crowd.owners[t];
+    if (model.upper[t] > 0 && model.upper[t] <= b && owners && !owners.some((a) => plan.people.has(a))) for (const a of owners) part[a]++;
+  }
+  const most = part.reduce((best, value, a) => (value > (best < 0 ? 0 : part[best]) ? a : best), -1);
+  return { alone, only, next: most, part: most < 0 ? 0 : part[most] };
 }
