@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -193,6 +194,10 @@ def test_other_questions_about_a_plain_table(call: Call, tmp_path: Path) -> None
     ):
         code, out, err = call(arguments[0], *own, *arguments[1:])
         assert (code, "6 rows" in out) == (0, True), err
+    code, out, err = call("harden", *own, "--flips", "1", "--loss", "square", "--workers", "1", "--no-pictures")
+    assert (code, "gcn" in out) == (0, False), err
+    advised = shlex.split(out.split("certify it:")[1].splitlines()[0])
+    assert call(*advised[1:], "--no-pictures")[0] == 0
     for refused in (("recheck", "--flips", "1", "--confirm", "1"), ("noise", "--wrong", "0.1")):
         code, _, err = call(refused[0], *own, *refused[1:], "--model", "ensemble")
         assert code == 2

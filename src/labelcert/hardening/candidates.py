@@ -35,6 +35,9 @@ MODELS: dict[str, Grid] = {
 Smoothing over large neighbourhoods (SGC of many steps, small α) often certifies the most.
 """
 
+WITHOUT_EDGES: dict[str, Grid] = {"linear": {}, "rbf": {"gamma": (0.01, 0.1, 1.0)}, "mlp": {"depth": (1, 2)}}
+"""The same where there is no edge: plain tables."""
+
 LOSSES = ("hinge", "logistic", "square")
 
 MOST_SETS = 2_000_000

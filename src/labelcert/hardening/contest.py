@@ -19,7 +19,7 @@ from labelcert.certificate import Certificate, Stop
 from labelcert.certificate.run_record import unit_of
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
-from labelcert.hardening.candidates import ModelSearch, effort, settings
+from labelcert.hardening.candidates import WITHOUT_EDGES, ModelSearch, effort, settings
 from labelcert.hardening.hardened import Hardened, accuracy
 from labelcert.hardening.learners import LearnerRecipe
 from labelcert.hardening.validation import ValidatedCell
@@ -96,6 +96,8 @@ class Contest:
             )
         split = own_split(graph, train=labeled, test=test)
         nodes = split.labeled
+        if search.models is None and graph.n_edges == 0:
+            search = replace(search, models=WITHOUT_EDGES)
         search = search.checked(nodes.size)
         labels = np.asarray(graph.labels)[nodes]
         plans = search.plans(nodes.size, np.unique(labels).size)

@@ -70,7 +70,7 @@ def harden(
     flips : int
         How many wrong labels to survive (what they cost, where labels have costs).
     models : mapping from names to grids of options, or names, optional
-        Which architectures to try; some twenty settings by default.
+        Which architectures to try; some twenty settings by default. Without edges, kernels on features.
     losses : sequence of str
     C : sequence of float
         Values of C to try.

@@ -32,11 +32,16 @@ def _table(title: str, *headings: str, cert: Certificate | None = None) -> Table
     return table
 
 
+def _one(cert: Certificate) -> str:
+    """What a test node is called: a row, where the graph has no edges."""
+    return "row" if cert.around is not None and cert.around.edges.size == 0 else "node"
+
+
 def node_table(
     cert: Certificate, *, limit: int | None = None, title: str = "Fewest flipped labels that change each prediction"
 ) -> Table:
     """One row per test node: prediction, radius, and the flips that change it; the ``limit`` weakest nodes."""
-    table = _table(title, "node", "prediction", "radius", "flips that do it", cert=cert)
+    table = _table(title, _one(cert), "prediction", "radius", "flips that do it", cert=cert)
     order = sorted(range(cert.n_test), key=lambda t: (cert.radius_lower[t], cert.radius_upper[t], t))
     for t in order[:limit]:
         lower, upper, claimed = (int(ends[t]) for ends in (cert.radius_lower, cert.radius_upper, cert.radius_claimed))
@@ -46,7 +51,7 @@ def node_table(
         tie = "" if cert.radius_upper[t] else " (within the margin)" if cert.run.margin else " (tie)"
         table.add_row(name, f"{cert.predictions[t]}{tie}", radius, _witness_text(cert, t))
     if limit is not None and cert.n_test > limit:
-        table.caption = f"the {limit} weakest of {cert.n_test} nodes"
+        table.caption = f"the {limit} weakest of {cert.n_test} {_one(cert)}s"
     return table
 
 
@@ -86,7 +91,7 @@ def takeover_table(cert: Certificate, *, title: str | None = None) -> Table:
     """Which class is taken over by which: one row per predicted class, one column per class that its nodes become."""
     counts = cert.takeovers(flips=cert.max_flips)
     title = title or f"What predictions become within {cert.max_flips} {cert.run.unit}"
-    table = _table(title, "predicted", "nodes", *(f"→ {name}" for name in counts.columns))
+    table = _table(title, "predicted", f"{_one(cert)}s", *(f"→ {name}" for name in counts.columns))
     for name in counts.index:
         row = [int(v) for v in counts.loc[name]]
         predicted = int(np.sum(cert.predictions == name))
