@@ -167,6 +167,8 @@ def graphs(
             how["max_flips"] = min(BUDGETS[-1], parts)
             for rule in ("votes", "run-off"):
                 cert = labelcert.certify_votes(train, labels, combine=rule, twice=0, **how)
+                if cert.part_votes is None:
+                    raise SystemExit("stopped before all networks were trained; with the same --store, it goes on")
                 own = {**about, "model": "GCN (PyG)", "parts": parts}
                 if rule == "votes":
                     right = cert.predictions == truth

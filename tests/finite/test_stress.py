@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.neighbors import KNeighborsClassifier
 
 import labelcert
 from labelcert import InvalidInput, Threat
@@ -43,6 +44,15 @@ def test_the_certified_model_itself_holds() -> None:
     assert not found.stopped
     assert not found.broken.any()
     assert found.same.interval[1] == 1.0 > found.same.interval[0] > 0.8
+
+
+def test_removed_labels_are_left_out_of_the_training() -> None:
+    """Neighbours on their own certificate: all that is certified holds, and all attacks work."""
+    model, removal = KNeighborsClassifier(3), Threat(removable=True, changes=False)
+    cert = labelcert.from_sklearn(model).certify(X, LABELS, T, threat=removal, max_flips=2)
+    found = labelcert.stress(lambda indices, labels: model.fit(X[indices], labels).predict(T), cert, flips=2, random=20)
+    assert all(one.held == one.of for one in (found.same, found.attacks, found.certified, found.relabellings))
+    assert found.attacks.of == int(np.sum(cert.radius_upper <= 2)) > 0
 
 
 def test_counts_of_another_model() -> None:

@@ -217,9 +217,10 @@ class _Replay:
 
     def train(self, change: Relabelling) -> None:
         """Train after a change of labels, and remember what is predicted."""
-        labels = self._cert.labels.copy()
-        labels[self._adversary.labels[change.positions]] = self._cert.classes[change.targets]
-        found = self._predictions(self._train(np.arange(labels.size), labels))
+        labels, left = self._cert.labels.copy(), np.ones(self._cert.labels.size, dtype=bool)
+        moved, stays = self._adversary.labels[change.positions], change.targets < self._cert.n_classes
+        labels[moved[stays]], left[moved[~stays]] = self._cert.classes[change.targets[stays]], False
+        found = self._predictions(self._train(np.flatnonzero(left), labels[left]))
         self.trainings += 1
         if change in self.said:
             self.deterministic &= bool(np.array_equal(found, self.said[change]))

@@ -78,8 +78,8 @@ def certified_targets(
     def over() -> bool:
         return limit is not None and time.monotonic() - started > limit
 
-    found = moved(rows, targets, changes, budget, aims, over)
     own = [moved(one, targets, changes, budget, np.zeros(one.n), over) for one in several]
+    found = moved(rows, targets, changes, budget, aims, over)
     none = Moved(
         *(np.zeros(0),) * 2, *(np.zeros((0, budget + 1)),) * 2, np.zeros(0), *(np.zeros(0, dtype=np.int64),) * 2
     )

@@ -76,16 +76,28 @@ def moved(
     left = EXACT_ENTRIES
     for start in range(0, n, block):
         stop = min(n, start + block)
-        part = rows.read(start, stop)
-        walk = _Block(part, y, changes, budget)
-        out.value[start:stop], out.value_error[start:stop] = walk.value / part.scale, walk.value_error / part.scale
+        where, part = slice(start, stop), rows.read(start, stop)
+        value, error = _values(part, y)
+        out.value[where], out.value_error[where] = value / part.scale, error / part.scale
         if over():
             continue
-        where = slice(start, stop)
+        walk = _Block(part, y, changes, budget)
         out.up[where], out.down[where], out.slack[where] = walk.shifts()
         if threshold is not None:
             left -= walk.radii(threshold[where], where, out, left)
     return out
+
+
+def _relative(m: int) -> float:
+    """Of sums of up to m products; the factor covers the rounding of these bounds themselves."""
+    return 1.01 * (m + 8) * UNIT
+
+
+def _values(part: TargetRows, y: Float) -> tuple[Float, Float]:
+    """(k,) sums of some rows with the given targets, and bounds on their errors."""
+    relative = _relative(y.size)
+    error = relative * (np.abs(part.H) @ np.abs(y)) + part.row_error * (part.column_error @ np.abs(y))
+    return part.H @ y, error * (1.0 + relative) + TINY
 
 
 class _Block:
@@ -104,15 +116,12 @@ class _Block:
             for side, gain in self.gains.items()
         }
         off = Spending(changes.per_purchase((part.column_error * most)[None]).T, a, budget)
-        # Of sums of up to m products; the factor covers the rounding of these bounds themselves.
-        self._relative = 1.01 * (y.size + 8) * UNIT
+        self._relative = _relative(y.size)
         self._off = {
             side: part.row_error * off.best + self._relative * self.spent[side].best + TINY for side in (1, -1)
         }
         self._off_by_budget = part.row_error * off.by_budget()
-        self.value = H @ y
-        self.value_error = self._relative * (np.abs(H) @ np.abs(y)) + part.row_error * (part.column_error @ np.abs(y))
-        self.value_error = self.value_error * (1.0 + self._relative) + TINY
+        self.value, self.value_error = _values(part, y)
         whole = not part.column_error.any() or not part.row_error.any()
         self.exact = np.full(H.shape[0], whole)
 

@@ -249,7 +249,8 @@ class RegressionCertificate:
         words = self._words(self.coefficient_radius_lower, self.coefficient_radius_upper)
         for j in np.argsort(self.coefficient_radius_lower, kind="stable")[:FEW].tolist():
             name = str(j) if self.features is None else str(self.features[j])
-            lines.append(f"coefficient {name} ({self.coefficients[j]:.4g}) changes its sign with {words[j]}")
+            changes = "never changes its sign" if words[j] == "never" else f"changes its sign with {words[j]}"
+            lines.append(f"coefficient {name} ({self.coefficients[j]:.4g}) {changes}")
         return "\n".join(lines)
 
     def _amount(self, budget: int) -> str:
