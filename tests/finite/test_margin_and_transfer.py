@@ -26,6 +26,20 @@ def _torch() -> None:
     pytest.importorskip("torch", reason="networks of finite width need PyTorch (make test-torch)")
 
 
+def test_the_tangent_kernel_at_the_start_nears_that_of_the_model() -> None:
+    exact = MODEL.kernel_blocks(karate(), LABELED, TEST)
+    off = [
+        max(
+            float(np.abs(one - other).max() / np.abs(other).max())
+            for one, other in zip(
+                MODEL.network(width, 0, device="cpu").tangent_kernel(karate(), LABELED, TEST), exact, strict=True
+            )
+        )
+        for width in (16, 4096)
+    ]
+    assert off[1] < min(0.1, off[0] / 2)
+
+
 def test_margins_cover_other_networks_and_shrink_with_the_width() -> None:
     graph = karate()
     found = {w: finite_margin(MODEL, graph, w, LABELED, TEST, networks=9, flips=0, device="cpu") for w in (32, 512)}

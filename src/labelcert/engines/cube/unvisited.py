@@ -30,7 +30,7 @@ SHARE = 0.1
 LEAST_SECONDS = 0.2
 """Less than this is not worth a start."""
 
-LEFT = 0.25
+LEFT = 0.1
 """Proofs are tried again whenever no more than this part is left of what was left the last time."""
 
 
