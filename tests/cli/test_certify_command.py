@@ -751,7 +751,9 @@ def test_removed_labels(call: Call) -> None:
     assert (code, err) == (0, "")
     assert "Fewest removals that change each prediction" in out
     assert "→ removed" in out
-    some = call("certify", "karate", "--removable", "4,5", "--removal-only", "--max-flips", "2", "--beside", "none", "-q")[1]
+    some = call(
+        "certify", "karate", "--removable", "4,5", "--removal-only", "--max-flips", "2", "--beside", "none", "-q"
+    )[1]
     assert "15 → removed" not in some
     code, _, err = call("certify", "karate", "--removable", "9", "--max-flips", "1")
     assert code != 0

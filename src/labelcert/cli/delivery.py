@@ -47,7 +47,7 @@ def _print(results: list[CertifiedTargets], given: dict[str, Any]) -> None:
     size = f"{graph.n_nodes:,} nodes, {graph.n_edges:,} edges" if graph.n_edges else f"{graph.n_nodes:,} rows"
     say_prose(f"{graph.name}: {size}; {len(first.labeled)} labels: {tables.class_counts(first.certificate.labels)}")
     groups = _by_targets(results)
-    brief = any(len(group) > 1 for group in groups) and given["limit"] is None and not full and not given["metric"]
+    brief = any(len(group) > 1 for group in groups) and given["limit"] is None and not full and not given["metrics"]
     for place, (recipe, of_recipe) in enumerate(_by_recipe(results)):
         for result in of_recipe:
             if place:
