@@ -52,7 +52,7 @@ def progress_report(title: str, enabled: bool) -> Iterator[Show]:
         TimeRemainingColumn(),
     )
     with (
-        Progress(*columns, console=console) as bar,
+        Progress(*columns, console=console, transient=True) as bar,
         _told(lambda text: bar.console.print(text, markup=False, highlight=False)),
     ):
         task = bar.add_task(printable(title), total=None)

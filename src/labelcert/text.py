@@ -17,6 +17,7 @@ _UNSEEN = re.compile(
 _SIGNS = {
     "→": "->", "≥": ">=", "≤": "<=", "…": "...", "–": "-", "—": "-", "·": ".", "±": "+-", "×": "x", "∞": "inf",
     "‖": "||", "−": "-", "“": '"', "”": '"', "’": "'", "α": "alpha", "β": "beta", "ε": "eps", "λ": "lambda",
+    "█": "#", "▒": "+", "░": ".",
 }  # fmt: skip
 
 
@@ -49,8 +50,8 @@ def between(low: float, high: float, sign: str = "", *, up: bool = False) -> str
 
     Examples
     --------
-    >>> between(12 / 26, 12 / 26), between(12 / 26, 20 / 26, "%")
-    ('46.1', '46.1% to 77.0%')
+    >>> between(12 / 26, 12 / 26), between(12 / 26, 20 / 26, " %")
+    ('46.1', '46.1 % to 77.0 %')
     """
     one = f"{per_cent(low, up=up and high - low < 1e-12)}{sign}"
     return one if high - low < 1e-12 else f"{one} to {per_cent(high, up=True)}{sign}"

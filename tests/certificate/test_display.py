@@ -37,7 +37,7 @@ def test_summaries_fit_and_hold_the_numbers(k: int) -> None:
 
 def test_names_are_shown_and_escaped() -> None:
     K, y, rows = gaussian(9, 5)
-    names = Names(test=np.array([f"<b>node {t}" for t in range(5)]), labels=np.array([f"ann {i}" for i in range(9)]))
+    names = Names(test=np.array([f"<b>node {t}" for t in range(5)]), labels=np.array([f"<b>ann {i}" for i in range(9)]))
     cert = certify(K, y, rows, 1.0, names=names)
     assert "ann " in cert.summary()
     assert "<b>" in cert.summary()

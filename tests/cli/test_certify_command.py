@@ -88,9 +88,9 @@ def test_karate_end_to_end_when_piped(tmp_path: Path) -> None:
     assert "…" not in result.stdout  # no column is cut
     # Figure 1: one flip, GCN beside SGC.
     compared = result.stdout[result.stdout.index("Compared:") :]
-    assert re.search(r"│ +1 │ +0\.0% │ +53\.8% │ +46\.1% │ +80\.7% │", compared)
+    assert "1 0.0 % 53.8 % 46.1 % 80.7 %" in squeezed(compared)
     assert "labelcert-out" in result.stderr.splitlines()[-1]  # below what long work says now and then
-    assert "gcn: what predictions become within 8 flips" in result.stdout
+    assert "gcn, all 26 unlabelled nodes" in result.stdout
     pictures = {path.name for path in (tmp_path / "labelcert-out").iterdir()}
     kinds = ("ratio", "radius", "graph", "takeovers-gcn", "takeovers-sgc")
     assert pictures == {f"{kind}-all.{end}" for kind in kinds for end in ("png", "svg")}
@@ -303,7 +303,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--beside", "gcnn"), 2, "did you mean 'gcn'"),
         (("karate", "--alpha", "0.1"), 2, "no model that was asked for has the option 'alpha'"),
         (("karate", "--depth", "0"), 2, "depth must be"),
-        (("karate", "--radius", "0.1"), 2, "--poison-features and --radius belong together"),
+        (("karate", "--radius", "0.1"), 2, "and --radius belong together"),
         (("karate", "--poison-features", "x%", "--radius", "0.1"), 2, "a share between 0% and 100%"),
         (("karate", "--poison-features", "nobody", "--radius", "0.1"), 2, "no such node"),
         (("karate", "--poison-features", "all", "--radius", "-1"), 2, "radius must be"),
@@ -344,7 +344,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--loss", "log"), 2, "log"),
         (("karate", "--time-limit", "-1"), 2, "--time-limit"),
         (("karate", "--workers", "0"), 2, "workers"),
-        (("karate", "--nodes", "-1"), 2, "must not be negative"),
+        (("karate", "--nodes", "-1"), 2, "is not in the range x>=0"),
         (("karate", "--out", "occupied"), 2, "occupied"),
         (("karate", "--nonsense"), 2, "--nonsense"),
         (("--edges", "edges.csv", "--labels", "unknown.csv"), 2, "zoe"),
@@ -365,9 +365,8 @@ def test_bad_input(call: Call, tmp_path: Path, arguments: tuple[str, ...], code:
     assert found == code, err
     assert message in err
     assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith("labelcert: ")
-    assert "Traceback" not in err
+    [said] = [line for line in err.splitlines() if not line.startswith("compiling for this machine")]
+    assert said.startswith("labelcert: ")
 
 
 def test_no_download_without_a_network(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -454,13 +453,18 @@ def test_files_are_complete_when_the_reader_goes_away(tmp_path: Path) -> None:
 def test_engines_are_those_that_there_are(call: Call) -> None:
     code, out, _ = call("engines")
     assert code == 0
-    assert all(f"│ {name} " in out for name in engine_names())
+    assert all(f"\n{name}  " in out for name in engine_names())
     code, out, _ = call("losses")
     assert code == 0
-    assert all(f"│ {name} " in out for name in ("hinge", "cross_entropy"))
+    assert all(f"\n{name}  " in out for name in ("hinge", "cross_entropy"))
     code, _, err = call("certify", "karate", "--engine", "magic")
     assert code == 2
     assert all(repr(name) in err for name in engine_names())
+
+
+def squeezed(printed: str) -> str:
+    """One blank between words, so that tables of any width are alike."""
+    return "\n".join(" ".join(line.split()) for line in printed.splitlines())
 
 
 def page_blocks(page: str, language: str) -> list[str]:
@@ -479,9 +483,9 @@ def test_bring_your_own_graph_page(call: Call, tmp_path: Path, monkeypatch: pyte
         assert program == "labelcert"
         code, out, err = call(*arguments)
         assert code == 0, err
-        printed += (out + err).replace("┃", "│")
+        printed += squeezed(out + err)
     for row in "".join(page_blocks(page, "text")).splitlines():
-        assert row in printed
+        assert squeezed(row) in printed
     for name in ("gcn-all.cert", "gcn-all-nodes.csv", "gcn-all-budgets.csv", "graph-all.png", "graph-all.svg"):
         assert f"`{name}`" in page or name.startswith("graph")
         assert (tmp_path / "results" / name).is_file()
@@ -502,11 +506,13 @@ def test_start_page(call: Call, tmp_path: Path) -> None:
         if program == "labelcert":
             code, out, err = call(*arguments)
             assert code == 0, err
-            printed += out.replace("┃", "│")
-    rows = [row for block in page_blocks(page, "text") for row in block.splitlines() if row.startswith("│")]
-    assert rows
+            printed += squeezed(out)
+    # What Python prints is checked with all pages.
+    blocks = re.findall(r"```console\n(?:(?!```).)*```\n\n(?:(?!```)[^\n]*\n)*```text\n(.*?)```", page, flags=re.DOTALL)
+    rows = [squeezed(row) for block in blocks for row in block.splitlines()]
+    assert len(rows) > 10
     for row in rows:
-        assert row in printed
+        assert re.sub(r"in [\d.]+ s$", "", row) in printed
     assert (tmp_path / "first" / "graph-all.png").is_file()
     # The same in Python.
     scope: dict[str, object] = {}
@@ -526,7 +532,7 @@ def test_start_page(call: Call, tmp_path: Path) -> None:
         labelcert.models.GCN().recheck(owned, *nodes, flips=1, confirm=2),
         labelcert.models.GCN(C=10.0).recheck(graph, split.labeled, split.pool, flips=2, confirm=3),
     ):
-        assert all(f"│ {name} " in printed for name in advice.names)
+        assert all(re.search(rf"^\d {name} ", printed, re.MULTILINE) for name in advice.names)
 
 
 def test_own_graph_that_is_called_like_a_dataset(call: Call, tmp_path: Path) -> None:
@@ -572,9 +578,9 @@ def test_three_classes_of_ones_own(call: Call, tmp_path: Path) -> None:
     changed = [row for row in cert["nodes"] if row["radius_upper"] < cert["never"]]
     assert sum(entry["nodes"] for entry in cert["takeovers"]) == len([row for row in changed if row["radius_upper"]])
     assert all(row["becomes"] != row["prediction"] for row in changed)
-    code, out, err = call(*own, "--max-flips", "1", "--out", "results", "-q")
+    code, out, err = call(*own, "--max-flips", "1", "--out", "results", "--all", "-q")
     assert (code, err) == (0, "")
-    assert "what predictions become within 1 flips" in out
+    assert "What predictions become within 1 flips" in out
     assert (tmp_path / "results" / "takeovers-gcn-all.png").is_file()
     assert labelcert.load(tmp_path / "results" / "gcn-all.cert").n_classes == 3
     code, out, _ = call(*own, "--C", "1", "--engine", "relaxed", "--no-pictures", "-q")
@@ -660,8 +666,8 @@ def test_groups_from_the_label_table(call: Call) -> None:
     assert code == 0
     assert "left out a - b again in line 6" in said
     assert "cross-validated" in shown
-    flips = [line.split("│")[1].strip() for line in shown.splitlines() if "%" in line and line.startswith("│")]
-    assert flips == ["0", "1", "2"]  # two of the four labels are not Ann's
+    flips = [line.split()[0] for line in shown.splitlines() if re.match(r" +\d  ", line) and "%" in line]
+    assert flips == ["0", "1"]  # two of the four labels are not Ann's, and nothing changes at 2
     code, _, said = call(*own, "--fix", "--group-column", "annotater")
     assert said.splitlines()[-1].endswith("say which one it is as --group-column NAME")
 
@@ -678,7 +684,7 @@ def test_all_problems_of_a_table_one_line_each(call: Call) -> None:
 def test_both_accuracies_are_printed(call: Call) -> None:
     code, shown, _ = call("certify", "karate", "--beside", "none", "--no-pictures")
     assert code == 0
-    assert re.search(r"clean accuracy [\d.]+%, cross-validated [\d.]+%", shown)
+    assert re.search(r"accuracy [\d.]+ %, cross-validated [\d.]+ %", shown)
 
 
 @pytest.mark.parametrize("width", [50, 80, 120])
@@ -695,9 +701,8 @@ def test_tables_fit_the_terminal(width: int) -> None:
         env={**os.environ, "COLUMNS": str(width), "TERM": "xterm"},
     )
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in done.stdout.splitlines()]
-    boxes = [line for line in lines if line[:1] in "┏┃┡│└"]
-    assert len(boxes) > 30
-    assert max(map(len, boxes)) <= width
+    assert len(lines) > 30
+    assert max(len(line) for line in lines if "labelcert recheck" not in line) <= width
 
 
 def test_a_reader_may_go_away(tmp_path: Path) -> None:
@@ -721,9 +726,9 @@ def test_votes_and_annotators(call: Call, tmp_path: Path) -> None:
     for options, expected in (("--votes votes.csv", "abcd"), ("--annotator-column by", "012")):
         code, out, err = call(*own, *options.split(), "--max-annotators", "2", "-q")
         assert (code, err) == (0, "")
-        table = out[out.index("annotators, by what they change alone") :]
-        assert all(f"│ {name}  " in table for name in expected)
-        assert "fewest annotators that change each prediction" in out
+        table = squeezed(out[out.index("Annotators, by what they change alone") :])
+        assert all(f"\n{name} " in table for name in expected)
+        assert "Fewest annotators that change each prediction" in out
     asked = ("recheck", *own[1:-1], "--votes", "votes.csv", "--max-annotators", "1")
     for options, verb in (("--audit 2", "audit"), ("--confirm 2", "confirm")):
         code, out, err = call(*asked, *options.split(), "--report", "r.html", "-q")
@@ -742,11 +747,13 @@ def test_votes_and_annotators(call: Call, tmp_path: Path) -> None:
 
 
 def test_removed_labels(call: Call) -> None:
-    code, out, err = call("certify", "karate", "--removal-only", "--max-flips", "2", "-q")
+    code, out, err = call("certify", "karate", "--removal-only", "--max-flips", "2", "--beside", "none", "-q")
     assert (code, err) == (0, "")
-    assert "fewest removals that change each prediction" in out
+    assert "Fewest removals that change each prediction" in out
     assert "→ removed" in out
-    some = call("certify", "karate", "--removable", "4,5", "--removal-only", "--max-flips", "2", "-q")[1]
+    some = call(
+        "certify", "karate", "--removable", "4,5", "--removal-only", "--max-flips", "2", "--beside", "none", "-q"
+    )[1]
     assert "15 → removed" not in some
     code, _, err = call("certify", "karate", "--removable", "9", "--max-flips", "1")
     assert code != 0

@@ -52,8 +52,13 @@ class Answer:
     worst: str
     next: str
 
+    @property
+    def sentences(self) -> tuple[str, str, str]:
+        """All three, in order."""
+        return self.safe, self.worst, self.next
+
     def __str__(self) -> str:
-        return "\n".join((self.safe, self.worst, self.next))
+        return "\n".join(self.sentences)
 
 
 def answer(cert: Certificate, flips: int | None = None, attacks: ListedAttacks | None = None) -> Answer:
@@ -71,7 +76,7 @@ def answer(cert: Certificate, flips: int | None = None, attacks: ListedAttacks |
     >>> print(answer(labelcert.certify(data.K_train, data.labels, data.K_test, C=1.0), 2))
     6 of 12 predictions (50.0 %) are proved safe from up to 2 wrong labels.
     The worst attack changes label 1 (fraud → fine) and label 3 (fraud → fine), and with them 3 predictions.
-    Check label 1 first: it takes part in the cheapest known attack on 4 predictions.
+    Check label 1 first: the cheapest known attack on 4 predictions needs it.
     """
     b = opening_budget(cert) if flips is None else flips
     whole_number("flips", b)
@@ -129,7 +134,13 @@ def _safe(cert: Certificate, b: int) -> str:
 
 def _worst(cert: Certificate, b: int) -> str:
     least, most = int(cert.collective_lower[b]), int(cert.collective_upper[b])
-    acts = "and takes the margin of" if cert.run.margin else "and with them"
+    acts = (
+        "and takes the margin of"
+        if cert.run.margin
+        else "and with them"
+        if len(cert.collective_witness(b)) > 1
+        else "and with it"
+    )
     steps = _steps(cert, b)
     others = "" if least == most or most == cert.n_test else f"; no attack can do so to more than {most:,}"
     if not cert.run.collective and least < most:
@@ -187,7 +198,7 @@ def _next(cert: Certificate, b: int, attacks: ListedAttacks | None) -> str:
         return _more(cert)
     best = int(part.argmax())
     on = _count(int(part[best]), "prediction", "predictions")
-    return f"Check {label_name(cert, best)} first: it takes part in the cheapest known attack on {on}."
+    return f"Check {label_name(cert, best)} first: the cheapest known attack on {on} needs it."
 
 
 def _more(cert: Certificate) -> str:

@@ -768,14 +768,14 @@ class Certificate:
         return {name: array for name, array in arrays.items() if array is not None}
 
     def summary(self) -> str:
-        """A few lines of at most 80 columns: what survives a few budgets, and the weakest prediction.
+        """The answer in three sentences, then what survives a few budgets, in at most 80 columns.
 
         Examples
         --------
         >>> import labelcert
         >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
         >>> print(cert.summary().splitlines()[0])
-        2 predictions, 2 labels of 2 classes, hinge loss
+        0 of 2 predictions (0.0 %) are proved safe from up to 1 wrong label.
         """
         return display.summary(self)
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import html
+import itertools
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelcert.certificate.answer import answer
 from labelcert.text import between, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from labelcert.arrays import Text
     from labelcert.certificate.certificate import Certificate
 
 WIDTH = 80
@@ -34,11 +35,22 @@ def interval(lower: int, upper: int, never: int) -> str:
     return f"≥ {lower}" if upper == never else f"{lower} to {upper}"
 
 
-def budgets_to_show(max_flips: int) -> list[int]:
-    """A few budgets, more of them small."""
-    if max_flips < BUDGETS:
-        return list(range(max_flips + 1))
-    return [0, 1, 2, 3, max(4, (2 * max_flips) // 5), max_flips]
+def telling_budgets(cert: Certificate, most: int | None = None) -> list[int]:
+    """Budgets at which anything changes, 0 and 1; of more than ``most``, small ones, some others and the last."""
+    count = cert.last_flips + 1
+    radii = [cert.radius_lower, cert.radius_upper, cert.radius_claimed]
+    alone = [np.cumsum(np.bincount(np.minimum(ends, count), minlength=count + 1))[:count] for ends in radii]
+    all_at_once = [ends[:count] for ends in (cert.collective_lower, cert.collective_upper, cert.collective_claimed)]
+    moved = np.any([np.diff(ends, prepend=-1) != 0 for ends in (*alone, *all_at_once)], axis=0)
+    for worst in cert.worst_cases:
+        texts = [worst.text(b) for b in range(count)]
+        moved[1:] |= [one != other for one, other in itertools.pairwise(texts)]
+    moved[:2] = True
+    found: list[int] = np.flatnonzero(moved).tolist()
+    if most is None or len(found) <= most:
+        return found
+    small = most // 2
+    return found[:small] + [found[i] for i in np.linspace(small, len(found) - 1, most - small).astype(int)]
 
 
 def share(cert: Certificate, b: int, collective: bool) -> str:
@@ -49,7 +61,7 @@ def share(cert: Certificate, b: int, collective: bool) -> str:
 
 def rows(cert: Certificate) -> list[tuple[str, str, str]]:
     """For a few budgets: the budget, and the shares of predictions that survive it, each alone and all at once."""
-    return [(str(b), share(cert, b, False), share(cert, b, True)) for b in budgets_to_show(cert.last_flips)]
+    return [(str(b), share(cert, b, False), share(cert, b, True)) for b in telling_budgets(cert, BUDGETS)]
 
 
 def headline(cert: Certificate) -> str:
@@ -60,33 +72,17 @@ def headline(cert: Certificate) -> str:
     return f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {trained}{margin}"
 
 
-def weakest(cert: Certificate) -> str:
-    """The prediction that the fewest changes overturn, and how."""
-    t = int(cert.radius_upper.argmin())
-    if not 0 < cert.radius_upper[t] < cert.never:
-        return ""
-    change = cert.witness(t) or {}
-    some = [f"{_name('label', i, cert.label_names)} → {printable(str(new))}" for i, new in change.items()]
-    named, more = ", ".join(some[:3]), ", …" if len(some) > 3 else ""
-    node, predicted = _name("node", t, cert.test_names), printable(str(cert.predictions[t]))
-    return f"weakest: {node} ({predicted}) changes with {named}{more}"
-
-
-def _name(kind: str, i: int, names: Text | None) -> str:
-    return f"{kind} {i}" if names is None else printable(str(names[i]))
-
-
 def summary(cert: Certificate) -> str:
-    """A few lines of at most 80 columns."""
-    lines = [
-        headline(cert),
-        f"{cert.state}, engine {cert.engine}, {cert.run.seconds:.1f} s{cert.run.compiling_text}",
+    """A few lines of at most 80 columns: the answer in three sentences, then what is behind it."""
+    lines = [line for sentence in answer(cert).sentences for line in textwrap.wrap(sentence, WIDTH)]
+    lines += [
         "",
         f"{cert.run.unit:>12}  {'each alone, %':>18}  {'all at once, %':>18}",
         *(f"{b:>12}  {one:>18}  {all_:>18}" for b, one, all_ in rows(cert)),
+        "",
+        headline(cert),
+        f"{cert.state}, engine {cert.engine}, {cert.run.seconds:.1f} s{cert.run.compiling_text}",
     ]
-    last = weakest(cert)
-    lines += ["", last] if last else []
     for words in map(printable, [*cert.run.remarks, *cert.run.advice]):
         lines += ["", *textwrap.wrap(words, WIDTH)]
     return "\n".join(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines)
@@ -94,11 +90,11 @@ def summary(cert: Certificate) -> str:
 
 def as_html(cert: Certificate) -> str:
     """The same as a table."""
+    first, *others = map(html.escape, answer(cert).sentences)
     body = "".join(f"<tr><td>{b}</td><td>{one}</td><td>{all_}</td></tr>" for b, one, all_ in rows(cert))
-    after = [words for words in (weakest(cert), *cert.run.remarks, *cert.run.advice) if words]
+    after = [headline(cert), f"{cert.state}, engine {cert.engine}", *map(printable, cert.run.remarks + cert.run.advice)]
     return (
-        f"<div><strong>Certificate</strong>: {html.escape(headline(cert))}<br>"
-        f"{html.escape(cert.state)}, engine {html.escape(cert.engine)}"
+        f"<div><strong>{first}</strong><br>{'<br>'.join(others)}"
         f"<table><thead><tr><th>{html.escape(cert.run.unit)}</th><th>each alone, %</th><th>all at once, %</th></tr>"
         f"</thead><tbody>{body}</tbody></table>{'<br>'.join(map(html.escape, after))}</div>"
     )

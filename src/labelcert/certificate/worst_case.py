@@ -104,7 +104,7 @@ class WorstCase:
     >>> import labelcert
     >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
     >>> cert.worst_case("recall", ["cat", "dog"], positive="dog")
-    WorstCase(lowest recall (dog): 0.0% at budget 2)
+    WorstCase(lowest recall (dog): 0.0 % at budget 2)
     """
 
     metric: str
@@ -124,7 +124,7 @@ class WorstCase:
         """The value at a budget, rounded to the worse side: a share in per cent, or what a function of yours says."""
         low, high = float(self.lower[b]), float(self.upper[b])
         if not self.metric.endswith("()"):
-            return between(low, high, "%", up=self.highest)
+            return between(low, high, " %", up=self.highest)
         one = four_digits(low, up=self.highest and low == high)
         return one if low == high else f"{one} to {four_digits(high, up=True)}"
 

@@ -23,10 +23,7 @@ LARGEST_KEPT_GRAPH = 200_000
 """Certificates keep graphs with no more edges than this, for pictures."""
 
 
-LIMIT = (
-    "certified is the network at infinite width, trained as the theory assumes; labelcert.stress(train, cert) measures "
-    "how much of it holds for a network that you train"
-)
+LIMIT = "certified is the infinitely wide network; labelcert.stress(train, cert) tests how much of it holds for yours"
 """What certificates of infinitely wide networks say."""
 
 

@@ -65,8 +65,8 @@ def certify_command(**given: Any) -> None:
     _check_parts(given)
     _check_poison(given)
     check_report(given["report"])
-    if given["limit"] < 0 or given["attack"] < 0:
-        raise InvalidInput("--nodes and --attack must not be negative")
+    if given["attack"] < 0:
+        raise InvalidInput("--attack must not be negative")
     options = inputs.own_options(
         list(dict.fromkeys(map(str.lower, given["names"]))) or [inputs.default_model(given)], given
     )

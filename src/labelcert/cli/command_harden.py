@@ -14,7 +14,7 @@ from labelcert.cli import inputs
 from labelcert.cli.exits import EXIT_INTERRUPTED
 from labelcert.cli.option_groups import DEFAULT_FOLDER, GRAPH_OPTIONS, HARDEN_WORK_OPTIONS, NODE_OPTIONS, THREAT_OPTIONS
 from labelcert.cli.options import FILE, OptionGroup, grouped, option
-from labelcert.cli.printing import print_json, print_table, say, say_written
+from labelcert.cli.printing import print_json, print_table, say, say_prose, say_written
 from labelcert.cli.reporting import REPORT_OPTION, check_report, deliver_report
 from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
@@ -98,7 +98,7 @@ def harden_command(**given: Any) -> None:
         print_json({**_plain(found), "command": command})
     else:
         print_table(ranking(found, limit=given["rows"]))
-        say(found.summary())
+        say_prose(found.summary())
         say(f"certify it:  {command}")
         if found.chosen.parts is None:
             what = f"--{'audit' if asked.threat.owns_annotators else 'confirm'} 3"

@@ -7,7 +7,7 @@ from typing import Any
 from labelcert.cli import inputs
 from labelcert.cli.option_groups import GRAPH_OPTIONS, MODEL_OPTIONS, NODE_OPTIONS, RECHECK_WORK_OPTIONS, THREAT_OPTIONS
 from labelcert.cli.options import FILE, OptionGroup, grouped, option
-from labelcert.cli.printing import print_json, print_table, say
+from labelcert.cli.printing import print_json, print_table, say_prose
 from labelcert.cli.reporting import REPORT_OPTION, check_report, deliver_report
 from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
@@ -102,11 +102,11 @@ def recheck_command(**given: Any) -> None:
     kind = "annotator" if advice.certificate.run.counts_annotators else "wrong label"
     wrong = f"1 {kind}" if advice.flips == 1 else f"{advice.flips} {kind}s"
     n = advice.certificate.n_test
-    now = f"{round(advice.before * n)} of {n} predictions ({per_cent(advice.before)}%)"
-    say(f"{now} survive {wrong} now; {advice.verdict}")
+    now = f"{round(advice.before * n)} of {n} predictions ({per_cent(advice.before)} %)"
+    say_prose(f"{now} survive {wrong} now; {advice.verdict}")
     asked_for = given["audit"] if advice.annotators is not None else given["confirm"]
     if given["confirm_costs"] is None and asked_for is not None and len(advice.names) < asked_for:
-        say(f"{len(advice.names)} of {asked_for} are named: no further one was found to secure more")
+        say_prose(f"{len(advice.names)} of {asked_for} are named: no further one was found to secure more")
 
 
 def _plain(advice: Recheck) -> dict[str, Any]:

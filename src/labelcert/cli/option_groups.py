@@ -233,6 +233,12 @@ HARDEN_WORK_OPTIONS = WORK_OPTIONS.some(
     scheduler=option("--scheduler", "ADDRESS", "Run on the Dask cluster with this scheduler."),
 )
 
+SHOWN = (
+    option("--nodes limit", click.IntRange(min=0), "Show at most this many nodes. [default: 5]"),
+    option("--all everything", bool, "Show every node, every budget, and what predictions become."),
+)
+"""How much of a certificate is printed."""
+
 OUTPUT_OPTIONS = OptionGroup(
     "Output",
     option("--json as_json", bool, "Print one JSON object instead of tables."),
@@ -244,6 +250,6 @@ OUTPUT_OPTIONS = OptionGroup(
         help=f"Draw pictures, into ./{DEFAULT_FOLDER} without --out. [default: with --out alone]",
     ),
     option("--attack", int, "Budget of the attack in the picture of the graph.", 1, metavar="FLIPS"),
-    option("--nodes limit", int, "Show at most this many nodes.", 20),
+    *SHOWN,
     option("--quiet -q", bool, "No progress and no notes, only results."),
 )

@@ -8,21 +8,35 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from labelcert.certificate import Certificate
+from labelcert.certificate import Certificate, display
+from labelcert.certificate.answer import answer, proved_nothing
 from labelcert.report import tables
 from labelcert.text import READABLE, printable, printable_json
 
 WIDEST = 10_000
 """Columns of a piped table are never cut, whatever the names in them."""
+
+FEW = 5
+"""Nodes and annotators that are shown unless more are asked for."""
+
+FEW_NAMED = 2
+"""Labels of an attack that are named."""
+
+MOST_BUDGETS = 6
+"""Rows of budgets, unless all are asked for."""
 
 
 class _Output(Console):
@@ -57,16 +71,81 @@ def say(text: str = "", *, error: bool = False) -> None:
     click.echo("\n".join(map(printable, text.split("\n"))), err=error)
 
 
-def print_table(table: Table) -> None:
-    """One table under its title; when piped, as wide as it needs to be."""
+def say_prose(text: str) -> None:
+    """Print sentences; in a terminal, words move to the next line where one is full, but no number loses its sign."""
     console = _Output()
+    for line in map(printable, text.split("\n")):
+        width = console.width if console.is_terminal else WIDEST
+        whole = textwrap.TextWrapper(width, break_on_hyphens=False)
+        say(whole.fill(line.replace(" %", "\N{NO-BREAK SPACE}%")).replace("\N{NO-BREAK SPACE}%", " %"))
+
+
+def print_table(table: Table, *, wide: Sequence[str] = (), last: str = "") -> None:
+    """One table under its title; when piped, as wide as it needs to be.
+
+    In a terminal, columns with ``wide`` headings go where the table would be too wide, and ``last`` where its longest
+    words would be. Where that is not enough, rows become paragraphs: no word is ever broken.
+    """
+    console = _Output()
+    table.box, table.show_edge, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, False, (0, 1, 0, 0)
     title, table.title = table.title, None  # which would be folded to the width of the table
     if not console.is_terminal:
-        needed = console.measure(table, options=console.options.update(width=WIDEST)).maximum
-        console.width = max(200, needed, len(str(title)))
+        console.width = max(200, _natural(console, table), len(str(title)))
     if title:
         console.print(title, style="italic", highlight=False)
-    console.print(table)
+    for heading in wide:
+        if _natural(console, table) > console.width:
+            table = _without(table, heading)
+    if _fitted(table, console.width, whole=True) or _fitted(table, console.width):
+        console.print(table)
+        return
+    table = _without(table, last)
+    if _fitted(table, console.width):
+        console.print(table)
+        return
+    for cells in zip(*(column.cells for column in table.columns), strict=True):
+        named = [(str(column.header), str(cell)) for column, cell in zip(table.columns, cells, strict=True)]
+        say_prose("; ".join(f"{name}: {cell}" if name else cell for name, cell in named))
+    if table.caption:
+        say_prose(str(table.caption))
+
+
+def _without(table: Table, heading: str) -> Table:
+    """The table without the column of that heading."""
+    kept = [column for column in table.columns if column.header != heading]
+    fewer = Table(caption=table.caption, box=table.box, show_edge=False, pad_edge=False, padding=table.padding)
+    for column in kept:
+        fewer.add_column(column.header, justify=column.justify)
+    for row in zip(*(column.cells for column in kept), strict=True):
+        fewer.add_row(*row)
+    return fewer
+
+
+def _fitted(table: Table, width: int, *, whole: bool = False) -> bool:
+    """Give each column a width, so that the table fits and no word is broken; False where that is impossible.
+
+    Columns of numbers break no line, if ``whole``.
+    """
+    longest, least = [], []
+    for column in table.columns:
+        cells = [printable(str(cell)) for cell in (column.header, *column.cells)]
+        words = cells if whole and column.justify == "right" else [word for cell in cells for word in cell.split(" ")]
+        longest.append(max(map(cell_len, cells)))
+        least.append(max(map(cell_len, words)))
+    left = width - sum(least) - 2 * (len(least) - 1)
+    if left < 0:
+        return False
+    wanting = sorted(range(len(least)), key=lambda k: longest[k] - least[k])
+    for place, k in enumerate(wanting):
+        more = min(longest[k] - least[k], left // (len(wanting) - place))
+        table.columns[k].width = least[k] + more
+        left -= more
+    return True
+
+
+def _natural(console: Console, table: Table) -> int:
+    """Columns of the terminal that the table takes with each row in one line."""
+    return console.measure(table, options=console.options.update(width=WIDEST)).maximum
 
 
 def print_json(value: Any) -> None:
@@ -82,27 +161,49 @@ def say_written(paths: Sequence[Path], quiet: bool) -> None:
         say(f"wrote {', '.join(path.name for path in paths)} into {paths[0].parent}", error=True)
 
 
-def show(cert: Certificate, *, limit: int | None = 20, of: str = "", where: str = "", more: str = "") -> None:
-    """All tables and the summary of a certificate ``of`` a model; the table of nodes only with a ``limit``."""
+def show(
+    cert: Certificate,
+    *,
+    limit: int | None = None,
+    full: bool = False,
+    of: str = "",
+    more: str = "",
+    brief: bool = False,
+    flips: int | None = None,
+) -> None:
+    """The answer, then the tables behind it unless ``brief``, and how the certificate came about.
 
-    def heading(text: str) -> str:
-        return f"{of}: {text}, {where}" if of else text[0].upper() + text[1:]
-
-    if limit is not None:
+    The answer is about the budget ``flips``; by default, about the smallest that changes a prediction.
+    ``limit`` is the number of nodes, 0 for none; by default a few, or all of them and everything else if ``full``.
+    """
+    say_prose(of or f"{display.headline(cert)}.")
+    for sentence in answer(cert, flips).sentences:
+        say_prose(sentence)
+    claimed = bool(np.any(cert.radius_claimed > cert.radius_lower))
+    if (brief or (proved_nothing(cert) and not claimed)) and not full:
+        say_prose(f"{tables.origin(cert)}{more}")
+        if not brief:
+            say_notes([cert])
+        return
+    budgets = display.telling_budgets(cert, None if full else MOST_BUDGETS)
+    shown = tables.budget_table(cert, budgets=budgets, named=tables.SOME if full else FEW_NAMED)
+    print_table(shown, wide=("of labels", "of all", "of total", "changed", tables.BAR), last="by flipping")
+    if full and cert.run.finds_attacks:
+        print_table(tables.takeover_table(cert))
+    few = (None if full else FEW) if limit is None else limit
+    if few != 0:
         counted = "flipped labels" if cert.run.unit in ("flips", "cost units") else cert.run.unit
-        title = heading(f"fewest {counted} that change each prediction")
-        print_table(tables.node_table(cert, limit=limit, title=title))
-    title = heading("predictions that provably survive")
-    print_table(tables.budget_table(cert, budgets=few(cert.last_flips), title=title))
-    if cert.run.finds_attacks:
-        title = heading(f"what predictions become within {cert.last_flips} {cert.run.unit}")
-        print_table(tables.takeover_table(cert, title=title if of else None))
-    if cert.run.counts_annotators and limit is not None:
-        print_table(tables.annotator_table(cert, limit=limit, title=heading("annotators, by what they change alone")))
-    say(f"{tables.summary(cert)}{more}")
+        title = f"Fewest {counted} that change each prediction"
+        print_table(tables.node_table(cert, limit=few, title=title), last="flips that do it")
+        if cert.run.counts_annotators:
+            title = "Annotators, by what they change alone"
+            print_table(tables.annotator_table(cert, limit=few or cert.n_test, title=title))
+    say_prose(f"{tables.origin(cert)}{more}")
+    say_notes([cert])
 
 
-def few(max_flips: int) -> list[int]:
-    """All budgets, or some two dozen of them."""
-    step = max(1, -(-max_flips // 24))
-    return sorted({*range(0, max_flips + 1, step), max_flips})
+def say_notes(certificates: Sequence[Certificate]) -> None:
+    """What a reader has to know besides, each thing once."""
+    for note in dict.fromkeys(note for cert in certificates for note in tables.notes(cert)):
+        first, space, rest = note.partition(" ")
+        say_prose(f"{first.capitalize() if first.isalpha() else first}{space}{rest}.")

@@ -19,6 +19,7 @@ from labelcert.certification import certify
 from labelcert.certification.places import CPU, GPU, walked_by
 from labelcert.cli.command_regression import show_moves
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
+from labelcert.cli.option_groups import SHOWN
 from labelcert.cli.options import FILE, option
 from labelcert.cli.printing import print_json, print_table, say, show
 from labelcert.engines.registry import ENGINES, engine_names
@@ -127,13 +128,14 @@ def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
 
 @click.command("show")
 @click.argument("file", type=FILE)
-@option("--nodes limit", int, "Show at most this many nodes.", 20)
-def show_file(file: Path, limit: int) -> None:
+@SHOWN[0]
+@SHOWN[1]
+def show_file(file: Path, limit: int | None, everything: bool) -> None:
     """Print a saved certificate."""
     if schema_of(file) == REGRESSION:
-        show_moves(RegressionCertificate.load(file), limit)
+        show_moves(RegressionCertificate.load(file), 20 if limit is None else limit)
     else:
-        show(load(file), limit=limit)
+        show(load(file), limit=limit, full=everything)
 
 
 @click.command("verify")

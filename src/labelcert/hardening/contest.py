@@ -268,8 +268,8 @@ class Contest:
         if not self.accurate:
             top = max(map(accuracy, self.candidates))
             raise InvalidInput(
-                f"no model reaches a cross-validated accuracy of {per_cent(self.search.floor or 0.0)}%; "
-                f"the best has {per_cent(top)}%"
+                f"no model reaches a cross-validated accuracy of {per_cent(self.search.floor or 0.0)} %; "
+                f"the best has {per_cent(top)} %"
             )
         self._certify_costly(run)
 

@@ -203,10 +203,10 @@ class Hardened:
         tried = "" if len(self.candidates) == self.total else f"{len(self.candidates)} of "
         lines = [
             f"{tried}{self.total} models, {sum(accuracy(c) >= self.threshold for c in self.candidates)} of them "
-            f"accurate enough (at least {per_cent(self.threshold)}%)",
+            f"accurate enough (at least {per_cent(self.threshold)} %)",
             *(
                 f"{what + ':':9} {c.full_label}\n          {self._share(c)} of predictions survive "
-                f"{amount(self.flips, self.unit)}, cross-validated accuracy {per_cent(accuracy(c))}%"
+                f"{amount(self.flips, self.unit)}, cross-validated accuracy {per_cent(accuracy(c))} %"
                 for what, c in (("default", self.default), ("train", self.chosen))
             ),
         ]
@@ -220,7 +220,7 @@ class Hardened:
     def _share(self, recipe: Recipe) -> str:
         """What survives, in words."""
         known = self.certified[recipe] != (0.0, 1.0)
-        return f"{per_cent(self.certified[recipe][0])}%" if known else "an unknown share"
+        return f"{per_cent(self.certified[recipe][0])} %" if known else "an unknown share"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
@@ -228,4 +228,4 @@ class Hardened:
     def __repr__(self) -> str:
         now, then = self.certified[self.default][0], self.certified[self.chosen][0]
         words = amount(self.flips, self.unit)
-        return f"Hardened({self.chosen.full_label!r}: {per_cent(now)}% -> {per_cent(then)}% survive {words})"
+        return f"Hardened({self.chosen.full_label!r}: {per_cent(now)} % -> {per_cent(then)} % survive {words})"

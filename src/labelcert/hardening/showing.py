@@ -39,8 +39,8 @@ def ranking(found: Hardened, *, limit: int) -> Table:
         marks = [word for word, which in ((best, found.chosen), ("default", found.default)) if candidate == which]
         table.add_row(
             printable(candidate.full_label),
-            "unknown" if (low, high) == (0.0, 1.0) else between(low, high, "%"),
-            f"{per_cent(accuracy(candidate))}% ± {per_cent(candidate.deviation or 0.0, up=True)}%",
+            "unknown" if (low, high) == (0.0, 1.0) else between(low, high, " %"),
+            f"{per_cent(accuracy(candidate))} % ± {per_cent(candidate.deviation or 0.0, up=True)} %",
             ", ".join(marks),
         )
     if len(ranked) > limit:

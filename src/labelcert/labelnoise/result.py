@@ -77,9 +77,9 @@ class Noise:
     >>> data = two_clouds()
     >>> found = labelcert.noise(data.K_train, data.labels, data.K_test, C=1.0, wrong=0.05)
     >>> print(found.summary())
-    16 labels, wrong with probability 5.0% on average: all labellings
+    16 labels, wrong with probability 5.0 % on average: all labellings
     expected changes: 0.03865 of 12 predictions (0.03865 to 0.03865)
-    predictions that change with more than 50% probability: 0
+    predictions that change with more than 50 % probability: 0
     intervals: proved, at most 1e-06 wide
     """
 
@@ -191,20 +191,20 @@ class Noise:
         """A few lines of at most 80 columns."""
         low, high = self.expected_interval
         rate = float(1.0 - (self.odds * (self.classes[None] == self.labels[:, None])).sum(axis=1).mean())
-        how = "proved" if self.proved else f"each at {per_cent(self.confidence)}% confidence"
+        how = "proved" if self.proved else f"each at {per_cent(self.confidence)} % confidence"
         often = int((self.lower > 0.5).sum())
         return "\n".join(
             [
-                f"{self.labels.size} labels, wrong with probability {per_cent(rate)}% on average: {self.method}",
+                f"{self.labels.size} labels, wrong with probability {per_cent(rate)} % on average: {self.method}",
                 f"expected changes: {self.expected_changes:.4g} of {self.n_test} predictions ({low:.4g} to {high:.4g})",
-                f"predictions that change with more than 50% probability: {often}",
+                f"predictions that change with more than 50 % probability: {often}",
                 f"intervals: {how}, at most {max(self.width, 1e-6):.2g} wide"
                 + ("; stopped early" if self.stopped else ""),
             ]
         )
 
     def __repr__(self) -> str:
-        kind = "proved" if self.proved else f"{per_cent(self.confidence)}% confidence"
+        kind = "proved" if self.proved else f"{per_cent(self.confidence)} % confidence"
         return (
             f"Noise({self.n_test} predictions, {self.labels.size} labels, {self.expected_changes:.4g} expected "
             f"changes, {self.method}, {kind})"

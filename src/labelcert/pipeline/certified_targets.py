@@ -52,7 +52,7 @@ class CertifiedTargets:
         text = f"{b} flip{'' if b == 1 else 's'}: {int(changed.sum())} of {cert.n_test} predictions change"
         if self.correct is not None:
             before, after = (per_cent(float(right.mean())) for right in (self.correct, self.correct & ~changed))
-            text += f"\ncorrect before {before}%, still correct {after}%"
+            text += f"\ncorrect before {before} %, still correct {after} %"
         return GraphPanel(
             title=f"{self.recipe.label}\n{text}",
             graph=self.graph,

@@ -57,9 +57,9 @@ class Recheck:
     >>> data = two_clouds()
     >>> advice = labelcert.recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=2, confirm=2)
     >>> print(advice.summary())
-    predictions that survive 2 flips, each alone: 50.0% now
-       1. confirm 13: 66.6%
-       2. confirm 3: 83.3%
+    predictions that survive 2 flips, each alone: 50.0 % now
+       1. confirm 13: 66.6 %
+       2. confirm 3: 83.3 %
     no other choice of labels at this price secures more
     """
 
@@ -142,9 +142,9 @@ class Recheck:
         """A few lines of at most 80 columns."""
         kind = "each alone" if self.objective == EACH else "all at once"
         wrong = self.certificate.run.amount(self.flips)
-        lines = [f"predictions that survive {wrong}, {kind}: {per_cent(self.before)}% now"]
+        lines = [f"predictions that survive {wrong}, {kind}: {per_cent(self.before)} % now"]
         for k, (name, low, high) in enumerate(zip(self.names, self.after, self.after_upper, strict=True)):
-            share = between(low, high, "%")
+            share = between(low, high, " %")
             lines.append(f"{k + 1:>4}. {self.verb} {str(name)[:40]}: {share}")
         lines.append(self.verdict)
         return "\n".join(lines)
@@ -157,7 +157,7 @@ class Recheck:
             return f"not all attacks were listed in time: other {what} may be better"
         if self.optimal:
             return f"no other choice of {what} at this price secures more"
-        return f"no choice at this price secures more than {per_cent(self.best_possible, up=True)}%"
+        return f"no choice at this price secures more than {per_cent(self.best_possible, up=True)} %"
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -173,4 +173,4 @@ class Recheck:
     def __repr__(self) -> str:
         last = self.after[-1] if self.after else self.before
         wrong = self.certificate.run.amount(self.flips)
-        return f"Recheck({self.verb} {self.names}: {per_cent(self.before)}% -> {per_cent(last)}% survive {wrong})"
+        return f"Recheck({self.verb} {self.names}: {per_cent(self.before)} % -> {per_cent(last)} % survive {wrong})"

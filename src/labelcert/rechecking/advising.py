@@ -136,7 +136,7 @@ def recheck(
     >>> data = two_clouds()
     >>> advice = recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=2, confirm=2)
     >>> advice
-    Recheck(confirm [13, 3]: 50.0% -> 83.3% survive 2 flips)
+    Recheck(confirm [13, 3]: 50.0 % -> 83.3 % survive 2 flips)
     >>> advice.optimal
     True
     """

@@ -11,14 +11,30 @@ from rich.table import Table
 
 from labelcert.certificate import TRUSTED_SOLVER, Certificate
 from labelcert.certificate.comparison import Comparison
-from labelcert.certificate.display import NOT_ASKED, interval, share
+from labelcert.certificate.display import NOT_ASKED, interval, share, telling_budgets
 from labelcert.text import between, per_cent, printable
 
 if TYPE_CHECKING:
     from labelcert.rechecking import Recheck
 
 
-TEXTS = ("prediction", "predicted", "flips that do it", "by flipping", "confirm", "labelled", "secures")
+BAR = ""
+"""The heading of a column that is a picture."""
+
+SOME = 6
+"""Labels of an attack that are named."""
+
+TEXTS = (
+    BAR,
+    "prediction",
+    "predicted",
+    "can become",
+    "flips that do it",
+    "by flipping",
+    "confirm",
+    "labelled",
+    "secures",
+)
 """Columns of text; all others hold numbers, which stand to the right."""
 
 
@@ -56,18 +72,25 @@ def node_table(
 
 
 def budget_table(
-    cert: Certificate, *, budgets: Sequence[int] | None = None, title: str = "Predictions that provably survive"
+    cert: Certificate,
+    *,
+    budgets: Sequence[int] | None = None,
+    named: int = SOME,
+    title: str = "Predictions that provably survive",
 ) -> Table:
-    """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
+    """One row per budget, by default where something changes: what survives each alone and all at once, and how.
+
+    ``named`` labels at most are named of each attack.
+    """
     of_labels = {unit: (unit, "of labels") for unit in ("flips", "labels", "removals")}
     units = {**of_labels, "annotators": ("annotators", "of all")}.get(cert.run.unit, ("cost", "of total"))
     counted = cert.black_box_radius
     votes = () if counted is None else ("counting votes",)
     worst = cert.worst_cases
     asked = (*votes, "all at once", "changed", *(one.title for one in worst))
-    table = _table(title, *units, "each alone", *asked, "by flipping", cert=cert)
-    total = cert.never - 1
-    for b in range(cert.last_flips + 1) if budgets is None else budgets:
+    table = _table(title, *units, BAR, "each alone", *asked, "by flipping", cert=cert)
+    total, shown = cert.never - 1, telling_budgets(cert) if budgets is None else list(budgets)
+    for b in shown:
         lower, upper, claimed = (
             int(ends[b]) for ends in (cert.collective_lower, cert.collective_upper, cert.collective_claimed)
         )
@@ -77,25 +100,36 @@ def budget_table(
         table.add_row(
             str(b),
             f"{b / total:.0%}",
-            f"{share(cert, b, False)}%",
-            *([] if counted is None else [f"{per_cent(float(np.mean(counted > b)))}%"]),
-            f"{share(cert, b, True)}%" if cert.run.collective else NOT_ASKED,
+            _bar(cert.certified_ratio(flips=b), cert.certified_ratio(flips=b, bound="upper")),
+            f"{share(cert, b, False)} %",
+            *([] if counted is None else [f"{per_cent(float(np.mean(counted > b)))} %"]),
+            f"{share(cert, b, True)} %" if cert.run.collective else NOT_ASKED,
             changed,
             *(one.text(b) for one in worst),
-            flips_text(cert.collective_witness(b, names=True)),
+            flips_text(cert.collective_witness(b, names=True), named),
         )
+    between_rows = [b for b in telling_budgets(cert) if b not in shown]
+    if between_rows:
+        table.caption = f"something changes at {len(between_rows)} more: --all"
     return table
 
 
+def _bar(low: float, high: float) -> str:
+    """Ten signs for a share: what is proved is full, what is open is half."""
+    proved, possible = int(10 * low + 1e-9), int(10 * high + 1e-9)
+    return "█" * proved + "▒" * (possible - proved) + "░" * (10 - possible)
+
+
 def takeover_table(cert: Certificate, *, title: str | None = None) -> Table:
-    """Which class is taken over by which: one row per predicted class, one column per class that its nodes become."""
+    """Which class is taken over by which: one row per predicted class, and how many of its nodes become what."""
     counts = cert.takeovers(flips=cert.max_flips)
     title = title or f"What predictions become within {cert.max_flips} {cert.run.unit}"
-    table = _table(title, "predicted", f"{_one(cert)}s", *(f"→ {name}" for name in counts.columns))
+    table = _table(title, "predicted", f"{_one(cert)}s", "can become")
     for name in counts.index:
-        row = [int(v) for v in counts.loc[name]]
+        becomes = [(int(counts.loc[name, other]), str(other)) for other in counts.columns]
+        most = sorted((pair for pair in becomes if pair[0]), key=lambda pair: -pair[0])
         predicted = int(np.sum(cert.predictions == name))
-        table.add_row(str(name), str(predicted), *(str(v) if v else "·" for v in row))
+        table.add_row(str(name), str(predicted), ", ".join(f"{other}: {count}" for count, other in most) or "–")
     return table
 
 
@@ -114,7 +148,7 @@ def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets
     columns = [f"{name}, {kind}" for kind in ("each alone", "all at once") for name, _ in certificates]
     table = _table("Models compared: predictions that provably survive", "flips", *columns)
     for row in Comparison(tuple(certificates)).rows(budgets):
-        table.add_row(row[0], *(f"{cell}%" for cell in row[1:]))
+        table.add_row(row[0], *(f"{cell} %" for cell in row[1:]))
     trusting = [name for name, cert in certificates if cert.trusts_solver]
     table.caption = f"trusting the solver: {', '.join(trusting)}" if trusting else None
     return table
@@ -136,7 +170,7 @@ def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table
     what, about = frame.columns[:2]
     for step, row in frame.iterrows():
         low, high, n = row["after"], row["after_upper"], advice.certificate.n_test
-        share = between(low, high, "%")
+        share = between(low, high, " %")
         share = f"{round(low * n)} of {n} ({share})" if low == high else share
         alone = "not known" if np.isnan(row["gain_alone"]) else f"+{round(row['gain_alone'] * n)}"
         names = [str(name) for name in row["secures"]]
@@ -160,21 +194,34 @@ def _witness_text(cert: Certificate, t: int) -> str:
     return f"{', '.join(said)}: {text}" if said else text
 
 
-def flips_text(witness: dict[Any, Any] | None) -> str:
+def flips_text(witness: dict[Any, Any] | None, most: int = SOME) -> str:
     """A witness in one short line."""
     if witness is None:
         return "none known"
     if not witness:
         return "–"
-    shown = [f"{i} → {label}" for i, label in list(witness.items())[:6]]
-    return ", ".join(shown) + (f", … ({len(witness)} flips)" if len(witness) > 6 else "")
+    shown = [f"{i} → {label}" for i, label in list(witness.items())[:most]]
+    return ", ".join(shown) + (f", … ({len(witness)})" if len(witness) > most else "")
 
 
 def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
+    return "; ".join([origin(cert), *notes(cert)])
+
+
+def origin(cert: Certificate) -> str:
+    """What worked it out, and in what time."""
     how = ", then ".join(_how(stage.statistics) for stage in cert.run.stages)
-    notes = "".join(f"; {note}" for note in (cert.run.budget_note, *cert.run.remarks, *cert.run.advice) if note)
-    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{cert.run.compiling_text}{notes}"
+    shown = "" if not how or (how == CLOSED and cert.engine == ENGINE_IN_CLOSED_FORM) else f": {how}"
+    return f"{cert.state}; engine {cert.engine}{shown} in {cert.run.seconds:.2f} s{cert.run.compiling_text}"
+
+
+CLOSED, ENGINE_IN_CLOSED_FORM = "closed form", "closed-form"
+
+
+def notes(cert: Certificate) -> list[str]:
+    """What a reader has to know besides, and what would prove more."""
+    return [note for note in (cert.run.budget_note, *cert.run.remarks, *cert.run.advice) if note]
 
 
 def _how(statistics: Mapping[str, Any]) -> str:
@@ -183,7 +230,7 @@ def _how(statistics: Mapping[str, Any]) -> str:
         searched = f"{len(solves)} searches" if solves else f"{statistics.get('subtrees', 0)} subtrees"
         return f"{statistics['proved_by_relaxation']} proofs by relaxation, {searched}"
     trainings = statistics.get("trainings", 0)
-    return f"{trainings:,} models retrained" if trainings else "closed form"
+    return f"{trainings:,} models retrained" if trainings else CLOSED
 
 
 def _by_solver(proved_by: str, claims_more: bool, claim: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from labelcert.arrays import Bool, Text, Values
 from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings, WorstCase, owners
 from labelcert.certificate.answer import Answer, answer, opening_budget, proved_nothing, unit_words
-from labelcert.certificate.display import budgets_to_show, headline
+from labelcert.certificate.display import BUDGETS, headline, telling_budgets
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import whole_multiples
 from labelcert.problem.relabelling import REMOVED
@@ -202,7 +202,7 @@ def comparability(certs: Sequence[Certificate]) -> list[str]:
 
 def _by_budget(cert: Certificate, worst: WorstCase) -> str:
     """The worst value of a metric at a few budgets."""
-    return ", ".join(f"{worst.text(b)} at {cert.run.amount(b)}" for b in budgets_to_show(cert.last_flips))
+    return ", ".join(f"{worst.text(b)} at {cert.run.amount(b)}" for b in telling_budgets(cert, BUDGETS))
 
 
 def provenance(cert: Certificate) -> dict[str, str]:

@@ -120,7 +120,7 @@ function nextSentence(model, b) {
   const found = worth(model, b), best = nextLabel(model, found);
   if (best < 0) return "No known attack is left; what is open needs more time to be proved.";
   const name = labelWords(model, best);
-  if (!found.complete) return `Check ${name} first: it takes part in the cheapest known attack on ${predictions(found.alone[best])}.`;
+  if (!found.complete) return `Check ${name} first: the cheapest known attack on ${predictions(found.alone[best])} needs it.`;
   return found.alone[best] ? `Verify ${name} first: that alone makes ${predictions(found.alone[best])} safe.` : `Verify ${name} first: no label takes part in more of the attacks.`;
 }
 
