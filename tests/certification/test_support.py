@@ -54,6 +54,8 @@ TRIPLES = [
     Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),
     Request(predictor=FEATURES, loss="logistic", asks="recheck"),
     Request(predictor=VOTES, threat=("annotators",), asks="recheck"),
+    Request(predictor=support.NEIGHBOURS, threat=("removed labels",), margin=True),
+    Request(predictor=support.NEIGHBOURS, threat=("removed labels",), place="processes"),
     Request(predictor=FEATURES, loss="logistic", uncertain=True),
     Request(uncertain=True, classes=3, engine="milp"),
     Request(uncertain=True, classes=3, engine="closed-form", margin=True),

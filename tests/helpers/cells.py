@@ -11,11 +11,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from sklearn.neighbors import KNeighborsClassifier
 
 import labelcert
 from labelcert import Metric, Threat
 from labelcert.certification import GivenFeatures, Run, Task, places, solve
-from labelcert.certification.support import FEATURES, UNKNOWN
+from labelcert.certification.support import FEATURES, NEIGHBOURS, UNKNOWN
 from labelcert.engines.pools import ChunkPool, read_only_arrays, walk_batch
 from labelcert.losses.weighted import Weights
 
@@ -117,6 +118,8 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
         cert = labelcert.certify_votes(Nearest(rows), labels, n_test=len(rows), **how)
         then = {"verify": labelcert.verify, "report": lambda found: bool(found.report(folder / "r.html") is None)}
         return then.get(request.asks, lambda found: found)(cert)
+    if request.predictor == NEIGHBOURS:
+        return labelcert.from_sklearn(KNeighborsClassifier(2)).certify(K, labels, rows @ K, **how)
     if request.predictor == "linear map":
         cert = labelcert.certify_linear(rows, labels, **how)
     elif request.predictor == FEATURES:
