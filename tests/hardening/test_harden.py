@@ -149,7 +149,7 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
         harden(club, labeled, [5, 9], **options)
     with pytest.raises(InvalidInput, match=r"expected a labelcert.Graph"):
         harden(object(), labeled, [5, 9], flips=1)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match=r"no model reaches a cross-validated accuracy of 100.0%"):
+    with pytest.raises(InvalidInput, match=r"no model reaches a cross-validated accuracy of 100.0 %"):
         harden(club, labeled, [5, 9], flips=1, floor=1.0, models={"mlp": {}}, losses=["hinge"], C=[0.01], workers=1)
 
 

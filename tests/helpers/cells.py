@@ -118,10 +118,8 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
         cert = labelcert.certify_votes(Nearest(rows), labels, n_test=len(rows), **how)
         then = {"verify": labelcert.verify, "report": lambda found: bool(found.report(folder / "r.html") is None)}
         return then.get(request.asks, lambda found: found)(cert)
-    if request.predictor == NEIGHBOURS:
-        return labelcert.from_sklearn(KNeighborsClassifier(2)).certify(K, labels, rows @ K, **how)
-    if request.predictor == "linear map":
-        cert = labelcert.certify_linear(rows, labels, **how)
+    if request.predictor in ("linear map", NEIGHBOURS):
+        cert = by_linear_map(request, K, labels, rows, how)
     elif request.predictor == FEATURES:
         cert = by_features(request, labels, rows @ K, how)
     elif ensemble:
@@ -139,6 +137,13 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
         ),
     }
     return then.get(request.asks, lambda: cert)()
+
+
+def by_linear_map(request: Any, K: Any, labels: Any, rows: Any, how: dict[str, Any]) -> Any:
+    """Scores that are linear in the labels, or votes of neighbours some of which go."""
+    if request.predictor == NEIGHBOURS:
+        return labelcert.from_sklearn(KNeighborsClassifier(2)).certify(K, labels, rows @ K, **how)
+    return labelcert.certify_linear(rows, labels, **how)
 
 
 class Nearest:

@@ -88,7 +88,7 @@ def test_certified_rows_speak_of_the_graph() -> None:
     assert np.array_equal(panel.changed, split.pool[cert.collective_changed(1)])
     after = np.mean(certified.correct & ~cert.collective_changed(1))
     assert 0.45 < after < 0.47
-    assert f"still correct {per_cent(float(after))}%" in panel.title
+    assert f"still correct {per_cent(float(after))} %" in panel.title
     assert certified.describe()["classes"] == ["Mr. Hi", "Officer"]
 
 
