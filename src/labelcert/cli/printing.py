@@ -96,11 +96,11 @@ def print_table(table: Table, *, wide: Sequence[str] = (), last: str = "") -> No
     for heading in wide:
         if _natural(console, table) > console.width:
             table = _without(table, heading)
-    if _fitted(table, console.width, whole=True) or _fitted(table, console.width):
+    if _fitted(console, table, whole=True) or _fitted(console, table):
         console.print(table)
         return
     table = _without(table, last)
-    if _fitted(table, console.width):
+    if _fitted(console, table):
         console.print(table)
         return
     for cells in zip(*(column.cells for column in table.columns), strict=True):
@@ -121,18 +121,18 @@ def _without(table: Table, heading: str) -> Table:
     return fewer
 
 
-def _fitted(table: Table, width: int, *, whole: bool = False) -> bool:
+def _fitted(console: Console, table: Table, *, whole: bool = False) -> bool:
     """Give each column a width, so that the table fits and no word is broken; False where that is impossible.
 
     Columns of numbers break no line, if ``whole``.
     """
     longest, least = [], []
     for column in table.columns:
-        cells = [printable(str(cell)) for cell in (column.header, *column.cells)]
+        cells = [console.render_str(str(cell)).plain for cell in (column.header, *column.cells)]
         words = cells if whole and column.justify == "right" else [word for cell in cells for word in cell.split(" ")]
         longest.append(max(map(cell_len, cells)))
         least.append(max(map(cell_len, words)))
-    left = width - sum(least) - 2 * (len(least) - 1)
+    left = console.width - sum(least) - 2 * (len(least) - 1)
     if left < 0:
         return False
     wanting = sorted(range(len(least)), key=lambda k: longest[k] - least[k])
