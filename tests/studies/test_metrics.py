@@ -73,7 +73,7 @@ def test_a_study_has_worst_values(tmp_path: Path) -> None:
     assert frame["metric"].unique().tolist() == ["", "accuracy", "recall", "false_positive_rate"]
     titles = [sheet.title for sheet in report.sheets]
     assert titles[1:] == [f"karate: {name} in %" for name in asked]
-    assert report.sheets[2].rows[0][1] == cert.worst_cases[1].text(0).removesuffix("%")
+    assert report.sheets[2].rows[0][1] == cert.worst_cases[1].text(0).removesuffix(" %")
     assert "lowest recall (Mr. Hi)" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     record = next(iter(records.values()))
     assert read_record(record) == record

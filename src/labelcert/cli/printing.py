@@ -88,6 +88,7 @@ def print_table(table: Table, *, wide: Sequence[str] = (), last: str = "") -> No
     """
     console = _Output()
     table.box, table.show_edge, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, False, (0, 1, 0, 0)
+    table.show_header = any(column.header for column in table.columns)
     title, table.title = table.title, None  # which would be folded to the width of the table
     if not console.is_terminal:
         console.width = max(200, _natural(console, table), len(str(title)))
@@ -113,7 +114,14 @@ def print_table(table: Table, *, wide: Sequence[str] = (), last: str = "") -> No
 def _without(table: Table, heading: str) -> Table:
     """The table without the column of that heading."""
     kept = [column for column in table.columns if column.header != heading]
-    fewer = Table(caption=table.caption, box=table.box, show_edge=False, pad_edge=False, padding=table.padding)
+    fewer = Table(
+        caption=table.caption,
+        box=table.box,
+        show_edge=False,
+        pad_edge=False,
+        padding=table.padding,
+        show_header=table.show_header,
+    )
     for column in kept:
         fewer.add_column(column.header, justify=column.justify)
     for row in zip(*(column.cells for column in kept), strict=True):
