@@ -10,6 +10,7 @@ from tests.helpers.problems import blobs, gaussian
 
 import labelcert
 from labelcert import Certificate, Threat, certify
+from labelcert.certificate.display import telling_budgets
 from labelcert.certification import Names
 
 mpl.use("Agg")
@@ -33,6 +34,20 @@ def test_summaries_fit_and_hold_the_numbers(k: int) -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
     shown = f"{100 * cert.certified_ratio(flips=1):.1f}"
     assert all(shown in page for page in (text, cert._repr_html_(), cert.to_latex()))
+
+
+def test_budgets_that_tell_something() -> None:
+    H = np.repeat(np.eye(12), np.arange(1, 13), axis=1)  # node t has t + 1 labels of its own
+    cert = labelcert.certify_linear(H, ["a"] * 77 + ["b"])
+    shown = [b for b in range(cert.last_flips) if cert.certified_ratio(flips=b) != cert.certified_ratio(flips=b + 1)]
+    found = telling_budgets(cert)
+    assert {b + 1 for b in shown} | {0, 1} <= set(found)
+    curve = cert.collective_lower
+    assert all(b in (0, 1) or b - 1 in shown or curve[b] != curve[b - 1] for b in found)
+    few = telling_budgets(cert, 6)
+    assert len(few) == 6
+    assert set(few) <= set(found)
+    assert (few[:3], few[-1]) == (found[:3], found[-1])
 
 
 def test_names_are_shown_and_escaped() -> None:

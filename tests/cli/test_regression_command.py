@@ -28,7 +28,7 @@ def test_what_it_writes_is_verified(call: Call, prices: str) -> None:
     more = ("--max-changes", "4", "--threshold", "1", "--standardize", "--out", "a.cert", "--problem", "a.npz")
     code, shown, error = call(*asked, *more)
     assert code == 0, error
-    assert "│ mine" in shown
+    assert "\nmine " in shown
     assert "2 predictions, 30 targets, up to 4 changes" in shown
     assert call("show", "a.cert")[1] == shown
     cert = labelcert.RegressionCertificate.load("a.cert")

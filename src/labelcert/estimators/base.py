@@ -112,7 +112,7 @@ class Certifiable(ABC):
         >>> from sklearn.neighbors import KNeighborsClassifier
         >>> X, y = np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1]
         >>> from_sklearn(KNeighborsClassifier(3)).recheck(X, y, [[1.0], [6.0]], flips=2, confirm=2)
-        Recheck(confirm [0, 1]: 0.0% -> 50.0% survive 2 flips)
+        Recheck(confirm [0, 1]: 0.0 % -> 50.0 % survive 2 flips)
         """
         weight = None if sample_weight is None else checked_weights(sample_weight, X_train)
         advised = {**options, "using": lambda task, **asked: recheck(replace(task, threat=threat), **asked)}
