@@ -10,6 +10,7 @@ from tests.helpers.problems import blobs, gaussian
 
 import labelcert
 from labelcert import Certificate, Threat, certify
+from labelcert.certificate import display
 from labelcert.certificate.display import telling_budgets
 from labelcert.certification import Names
 
@@ -42,8 +43,9 @@ def test_budgets_that_tell_something() -> None:
     shown = [b for b in range(cert.last_flips) if cert.certified_ratio(flips=b) != cert.certified_ratio(flips=b + 1)]
     found = telling_budgets(cert)
     assert {b + 1 for b in shown} | {0, 1} <= set(found)
-    curve = cert.collective_lower
-    assert all(b in (0, 1) or b - 1 in shown or curve[b] != curve[b - 1] for b in found)
+    ends = [display.share(cert, b, True) for b in range(cert.last_flips + 1)]
+    radii = {*cert.radius_lower.tolist(), *cert.radius_upper.tolist()}
+    assert all(b in (0, 1) or b in radii or ends[b] != ends[b - 1] for b in found)
     few = telling_budgets(cert, 6)
     assert len(few) == 6
     assert set(few) <= set(found)
