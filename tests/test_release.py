@@ -119,5 +119,5 @@ def test_installed_in_a_new_environment(installed: Path, tmp_path: Path) -> None
     )
     assert str(installed.parent) in run(python, "-c", code, cwd=tmp_path)
     printed = run(installed / "labelcert", "certify", "karate", "--model", "gcn", "--no-pictures", cwd=tmp_path)
-    assert "fewest flipped labels that change each prediction, all 26 unlabelled nodes" in " ".join(printed.split())
+    assert "predictions (0.0 %) are proved safe from up to 1 wrong label" in printed
     run(python, "-m", "pip", "check", cwd=tmp_path)
