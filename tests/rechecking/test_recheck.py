@@ -17,6 +17,7 @@ from labelcert import CertifiedClassifier, InvalidInput, Threat, WorkTooLarge, c
 from labelcert.certification import Names
 from labelcert.examples import two_clouds
 from labelcert.rechecking import advising
+from labelcert.stopping import Stopped
 
 
 def brute_force(
@@ -294,3 +295,14 @@ def test_what_is_not_known_is_not_told() -> None:
     if not advice.complete:
         assert np.isnan(advice.gains).all()
         assert "not all attacks" in advice.summary()
+
+
+def test_a_run_that_is_over_before_anything_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def over(*_: object) -> float:
+        raise Stopped
+
+    monkeypatch.setattr("labelcert.rechecking.advising._seconds_per_attack", over)
+    K, y, rows = gaussian(9, 5)
+    advice = recheck(K, y, rows, 1.0, flips=1, confirm=2)
+    assert (advice.labels, advice.after, advice.complete) == ([], [], False)
+    assert advice.before == certify(K, y, rows, 1.0, max_flips=1).certified_ratio(flips=1)

@@ -33,6 +33,7 @@ from labelcert.rechecking.best_labels import AllAtOnce, EachAlone, Goal, LabelSe
 from labelcert.rechecking.crowds import what_to_confirm, whom_to_audit
 from labelcert.rechecking.gains import GainsChosen, Leads, affordable, choose_by_gains
 from labelcert.rechecking.subject import Subject
+from labelcert.stopping import Stopped
 
 LINEAR_LISTED_SECONDS = 2.0
 """Attacks on linear scores are listed where that takes no longer than this; gains tell what matters otherwise."""
@@ -192,10 +193,31 @@ def recheck(
     with progress_report("listing attacks", progress) as show, walked_by(scheduler, control.workers, device):
         with control.running():
             control.report, control.note = show.report, show.note
-            if crowd:
-                return _of_crowd(asked, audit)
-            chosen = _by_gains(asked) or _Listed(asked)
+            try:
+                if crowd:
+                    return _of_crowd(asked, audit)
+                chosen = _by_gains(asked) or _Listed(asked)
+            except Stopped:
+                return _nothing_known(asked)
         return chosen.result() if isinstance(chosen, _Listed) else _gained(asked, chosen)
+
+
+def _nothing_known(asked: _Asked) -> Recheck:
+    """No label is named, since the run was over before anything was known of any."""
+    final = asked.certified([], 1.0)
+    return Recheck(
+        labels=[],
+        before=asked.share(final, "lower"),
+        after=[],
+        after_upper=[],
+        best_possible=1.0,
+        gains=np.full(asked.subject.problem.m, np.nan),
+        secures=[],
+        flips=asked.flips,
+        objective=asked.objective,
+        certificate=final,
+        complete=False,
+    )
 
 
 def _of_crowd(asked: _Asked, audit: int | None) -> Recheck:
