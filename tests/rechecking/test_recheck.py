@@ -301,7 +301,7 @@ def test_a_run_that_is_over_before_anything_is_known(monkeypatch: pytest.MonkeyP
     def over(*_: object) -> float:
         raise Stopped
 
-    monkeypatch.setattr("labelcert.rechecking.advising._seconds_per_attack", over)
+    monkeypatch.setattr(advising, "_Listed", over)
     K, y, rows = gaussian(9, 5)
     advice = recheck(K, y, rows, 1.0, flips=1, confirm=2)
     assert (advice.labels, advice.after, advice.complete) == ([], [], False)
