@@ -14,7 +14,7 @@ run: $(VENV)/.installed
 
 # Tests come first, and each step says what it is.
 test: $(VENV)/.tested
-	@echo "1 of 2: tests, about 10 minutes on two idle cores ('make test-long' has longer ones)"
+	@echo "1 of 2: tests, about 13 minutes on two idle cores ('make test-long' has longer ones)"
 	$(BIN)/python -m pytest -n auto --dist loadfile
 	@echo "2 of 2: format, style, types, imports and documentation, about 2 minutes"
 	@$(MAKE) --no-print-directory check
