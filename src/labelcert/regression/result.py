@@ -245,7 +245,8 @@ class RegressionCertificate:
                 lines.append(f"{self._amount(b)}: predictions move by at most {most:.4g} ({median:.4g} in the median)")
         if not np.isnan(self.threshold).all():
             reach = int(np.sum(self.radius_lower > self.max_changes))
-            lines.append(f"{reach} predictions do not reach their threshold within {self._amount(self.max_changes)}")
+            who = "1 prediction does not reach its" if reach == 1 else f"{reach} predictions do not reach their"
+            lines.append(f"{who} threshold within {self._amount(self.max_changes)}")
         words = self._words(self.coefficient_radius_lower, self.coefficient_radius_upper)
         for j in np.argsort(self.coefficient_radius_lower, kind="stable")[:FEW].tolist():
             name = str(j) if self.features is None else str(self.features[j])
