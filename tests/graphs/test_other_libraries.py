@@ -121,7 +121,9 @@ def test_pytorch_geometric_data_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    loaded = [name for name in sys.modules if name.startswith("torch_geometric.")]
+    for name in ("torch_geometric", *loaded):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match=r"pip install 'labelcert\[pyg\]'"):
         to_pyg(karate())
 
