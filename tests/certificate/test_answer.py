@@ -90,3 +90,16 @@ def test_whom_to_audit_where_it_takes_several() -> None:
     assert (cert.radius_upper == 2).all()
     name, count = re.match(r"Audit (\w) first: \w takes part in .* on (\d) predictions\.", said.next).groups()
     assert int(count) == sum(name in cert.witness_votes(t) for t in range(4))
+
+
+def test_what_rests_on_a_solver_says_so() -> None:
+    data = two_clouds(n_labels=6, n_test=4)
+    kernel = data.K_train, data.labels, data.K_test, 1.0
+    trusting = labelcert.certify(*kernel, engine="milp-paper", max_flips=2, trust_solver=True)
+    assert trusting.trusts_solver
+    exact = labelcert.certify(*kernel, max_flips=2)
+    for b in (1, 2):
+        words = str(answer(trusting, b))
+        assert "if the solver is right" in words
+        assert "The worst attack" not in words
+        assert "solver" not in str(answer(exact, b))

@@ -134,31 +134,36 @@ def _safe(cert: Certificate, b: int) -> str:
 
 def _worst(cert: Certificate, b: int) -> str:
     least, most = int(cert.collective_lower[b]), int(cert.collective_upper[b])
-    acts = (
-        "and takes the margin of"
-        if cert.run.margin
-        else "and with them"
-        if len(cert.collective_witness(b)) > 1
-        else "and with it"
-    )
-    steps = _steps(cert, b)
-    others = "" if least == most or most == cert.n_test else f"; no attack can do so to more than {most:,}"
+    steps, trusting = _steps(cert, b), _if_right(cert)
+    others = "" if least == most or most == cert.n_test else f"; no attack can do so to more than {most:,}{trusting}"
     if not cert.run.collective and least < most:
         others = "; whether another one does more was not asked"
     if not steps:
         if most <= int(cert.collective_lower[0]) and cert.run.collective:
             return (
-                f"No attack with up to {wrong(cert, b)} changes a prediction."
+                f"No attack with up to {wrong(cert, b)} changes a prediction{trusting}."
                 if b
                 else "Nothing changes while all labels are right."
             )
-        limit = f"; one could change at most {most:,} predictions" if most < cert.n_test else ""
+        limit = f"; one could change at most {most:,} predictions{trusting}" if most < cert.n_test else ""
         return f"No attack is known{limit}."
-    known = "The worst attack" if least == most else "The strongest attack known"
+    known = "The worst attack" if least == most and not trusting else "The strongest attack known"
     verb = "is by" if cert.run.counts_annotators else "changes"
+    return f"{known} {verb} {steps}, {_acts(cert, b)} {_count(least, 'prediction', 'predictions')}{others}."
+
+
+def _acts(cert: Certificate, b: int) -> str:
+    """What an attack does to predictions."""
+    if cert.run.margin:
+        return "and takes the margin of"
     if cert.run.counts_annotators:
-        acts = "and takes the margin of" if cert.run.margin else "and changes"
-    return f"{known} {verb} {steps}, {acts} {_count(least, 'prediction', 'predictions')}{others}."
+        return "and changes"
+    return "and with them" if len(cert.collective_witness(b)) > 1 else "and with it"
+
+
+def _if_right(cert: Certificate) -> str:
+    """What upper ends of the curve, and lower ends of radii, rest on where a solver is trusted."""
+    return ", if the solver is right" if cert.trusts_solver else ""
 
 
 def _steps(cert: Certificate, b: int) -> str:
@@ -182,7 +187,11 @@ def _next(cert: Certificate, b: int, attacks: ListedAttacks | None) -> str:
     if cert.run.counts_annotators:
         return _audit(cert, b)
     if np.all(cert.radius_lower[cert.radius_upper > 0] > b):
-        return f"Nothing has to be verified against {wrong(cert, b)}." if b else "Ask about more wrong labels."
+        return (
+            f"Nothing has to be verified against {wrong(cert, b)}{_if_right(cert)}."
+            if b
+            else "Ask about more wrong labels."
+        )
     if attacks is not None and b <= attacks.flips:
         alone, promise = worth(cert, attacks, b)
         best = max(range(alone.size), key=lambda i: (alone[i], promise[i], -i))

@@ -97,11 +97,11 @@ def print_table(table: Table, *, wide: Sequence[str] = (), last: str = "") -> No
     for heading in wide:
         if _natural(console, table) > console.width:
             table = _without(table, heading)
-    if _fitted(console, table, whole=True) or _fitted(console, table):
-        console.print(table)
-        return
-    table = _without(table, last)
-    if _fitted(console, table):
+    fits = _fitted(console, table, whole=True) or _fitted(console, table)
+    if not fits:
+        table = _without(table, last)
+        fits = _fitted(console, table)
+    if fits:
         console.print(table)
         return
     for cells in zip(*(column.cells for column in table.columns), strict=True):
