@@ -142,18 +142,30 @@ def test_tails_are_sharp_and_agree_with_simulation() -> None:
     assert single.width <= 1e-3
 
 
+def noisy(m: int, classes: int) -> tuple[Any, Any]:
+    """Labels of all classes, and how probable each class is for each of them: 10 % are wrong."""
+    codes = np.arange(m) % classes
+    odds = np.full((m, classes), 0.1 / (classes - 1))
+    odds[np.arange(m), codes] = 0.9
+    return codes, odds
+
+
+def drawn(rng: np.random.Generator, odds: Any) -> Any:
+    """(20,000, m) labels."""
+    shape = (4000, len(odds), 1)
+    return np.concatenate([(rng.random(shape) > np.cumsum(odds, axis=1)[None]).sum(axis=2) for _ in range(5)])
+
+
 @pytest.mark.parametrize("classes", [3, 5])
 def test_two_rivals_at_once(classes: int) -> None:
     rng = np.random.default_rng(classes)
     m, S = 300, 20_000
-    codes = np.arange(m) % classes
-    odds = np.full((m, classes), 0.1 / (classes - 1))
-    odds[np.arange(m), codes] = 0.9
+    codes, odds = noisy(m, classes)
     h = rng.normal(size=m) + 0.05 * (codes == 0) - 0.05 * (codes > 0)
     values = np.zeros((2, classes), dtype=np.int64)
     values[:, 0], values[0, 1], values[1, 2] = 1, -1, -1
     found = joint.both(h, values, odds, 0.0)
-    new = np.concatenate([(rng.random((4000, m, 1)) > np.cumsum(odds, axis=1)[None]).sum(axis=2) for _ in range(5)])
+    new = drawn(rng, odds)
     hits = np.array([np.all([(own[new] @ h) <= 0 for own in values], axis=0).sum()])
     lower, upper = clopper_pearson(hits, hits, np.array([S]), 0.9999)
     assert 0.02 < hits[0] / S < 0.9
@@ -188,14 +200,12 @@ def test_bounds_of_the_characteristic_function_hold() -> None:
 def test_a_third_rival_without_the_two_others(classes: int) -> None:
     rng = np.random.default_rng(classes)
     m, S = 400, 20_000
-    codes = np.arange(m) % classes
-    odds = np.full((m, classes), 0.1 / (classes - 1))
-    odds[np.arange(m), codes] = 0.9
+    codes, odds = noisy(m, classes)
     h = rng.normal(size=m) + 0.03 * (codes == 0)
     values = np.zeros((3, classes), dtype=np.int64)
     values[:, 0], values[[0, 1, 2], [1, 2, 3]] = 1, -1
     found = joint.alone_of_three(h, values, odds, 0.0)
-    new = np.concatenate([(rng.random((4000, m, 1)) > np.cumsum(odds, axis=1)[None]).sum(axis=2) for _ in range(5)])
+    new = drawn(rng, odds)
     sums = [own[new] @ h for own in values]
     hits = np.array([np.sum((sums[0] <= 0) & (sums[1] > 0) & (sums[2] > 0))])
     lower, upper = clopper_pearson(hits, hits, np.array([S]), 0.9999)

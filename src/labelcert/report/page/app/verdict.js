@@ -95,17 +95,19 @@ function listing(words) {
   return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown[shown.length - 1]}`;
 }
 
+const ifRight = (model) => (model.trusts ? ", if the solver is right" : "");
+
 function worstSentence(model, b) {
   const { pairs, people } = model.strongest(b), [least, most] = [model.curve.lower[b], model.curve.upper[b]];
   const steps = people && model.unit === "annotators" ? listing(people.map((a) => model.crowd.names[a]))
     : listing(pairs.map(([i, c]) => `${labelWords(model, i)} (${model.classes[model.labels[i]]} → ${becomes(model, c)})`));
   if (!steps || !model.finds) {
-    if (most <= tied(model) && model.collective) return b ? `No attack with up to ${amount(model, b)} changes a prediction.` : "Nothing changes while all labels are right.";
-    return `No attack is known${most < model.n ? `; one could change at most ${predictions(most)}` : ""}.`;
+    if (most <= tied(model) && model.collective) return b ? `No attack with up to ${amount(model, b)} changes a prediction${ifRight(model)}.` : "Nothing changes while all labels are right.";
+    return `No attack is known${most < model.n ? `; one could change at most ${predictions(most)}${ifRight(model)}` : ""}.`;
   }
-  const others = least === most || most === model.n ? "" : model.collective ? `; no attack can do so to more than ${number(most)}` : "; whether another one does more was not asked";
+  const others = least === most || most === model.n ? "" : model.collective ? `; no attack can do so to more than ${number(most)}${ifRight(model)}` : "; whether another one does more was not asked";
   const byWhom = people && model.unit === "annotators", takes = model.margin ? "and takes the margin of" : byWhom ? "and changes" : pairs.length > 1 ? "and with them" : "and with it";
-  return `${least === most ? "The worst attack" : "The strongest attack known"} ${byWhom ? "is by" : "changes"} ${steps}, ${takes} ${predictions(least)}${others}.`;
+  return `${least === most && !model.trusts ? "The worst attack" : "The strongest attack known"} ${byWhom ? "is by" : "changes"} ${steps}, ${takes} ${predictions(least)}${others}.`;
 }
 
 function nextSentence(model, b) {
@@ -116,7 +118,7 @@ function nextSentence(model, b) {
     if (part) return `Audit ${name} first: ${name} takes part in the cheapest known attack on ${predictions(part)}.`;
     return `Audit ${name} first: ${name} alone puts ${predictions(alone.get(next))} at risk${only.get(next) ? `, ${number(only.get(next))} of which nobody else does` : ""}.`;
   }
-  if (safe(model, b) === model.n - tied(model)) return `Nothing has to be verified against ${amount(model, b)}.`;
+  if (safe(model, b) === model.n - tied(model)) return `Nothing has to be verified against ${amount(model, b)}${ifRight(model)}.`;
   const found = worth(model, b), best = nextLabel(model, found);
   if (best < 0) return "No known attack is left; what is open needs more time to be proved.";
   const name = labelWords(model, best);
